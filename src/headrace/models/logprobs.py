@@ -1,0 +1,131 @@
+"""The one place where tokens are shifted against hidden states: what stands at t - 1 predicts token t.
+
+Everything outside, records and packed batches alike, has index t describe token t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import DataError, RecordError
+from headrace.models.lm_head import HeadScores, head_logprobs
+from headrace.records import FloatArray, IntArray, MicroBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTensors:
+    """Rows as the model takes them. ``source`` and ``target`` hold the shift: flat positions whose hidden state
+    predicts, and the token ids predicted, one entry for each trainable token in row-major order."""
+
+    token_ids: Tensor  # [R, W] int64
+    position_ids: Tensor  # [R, W] int64
+    segment: Tensor  # [R, W] int64, -1 on padding
+    source: Tensor  # [T] int64, into R * W
+    target: Tensor  # [T] int64
+
+
+def row_tensors(micro: MicroBatch, device: str | torch.device = "cpu") -> RowTensors:
+    """Move a micro-batch to the model's device and pair every trainable token with the position before it.
+
+    Raises ``RecordError`` when a trainable token opens its segment: no position of its own rollout predicts it.
+    """
+    flat = np.flatnonzero(micro.trainable)
+    before = flat - 1
+    segment = micro.segment.reshape(-1)
+    opens_row = flat % micro.trainable.shape[1] == 0
+    if (opens_row | (segment[before] != segment[flat])).any():
+        raise RecordError("a trainable token is the first of its rollout: nothing of the same rollout predicts it")
+    return RowTensors(
+        token_ids=_long(micro.token_ids, device),
+        position_ids=_long(micro.position_ids, device),
+        segment=_long(micro.segment, device),
+        source=_long(before, device),
+        target=_long(micro.token_ids.reshape(-1)[flat], device),
+    )
+
+
+def trainable_logprobs(model: PreTrainedModel, rows: RowTensors, *, temperature: float) -> HeadScores:
+    """Log-probability (with grad) and entropy of every trainable token, flat [T] in row-major order.
+
+    Only hidden states that predict a trainable token reach the head.
+    """
+    hidden = hidden_states(model, rows)
+    chosen = hidden.reshape(-1, hidden.shape[-1])[rows.source]
+    return head_logprobs(chosen, head_weight(model), rows.target, temperature=temperature)
+
+
+def hidden_states(model: PreTrainedModel, rows: RowTensors) -> Tensor:
+    """Last hidden states [R, W, H]; no token sees another segment."""
+    output = model.base_model(
+        input_ids=rows.token_ids,
+        attention_mask=block_causal_mask(rows.segment, model.dtype),
+        position_ids=rows.position_ids,
+        use_cache=False,
+    )
+    states: Tensor = output.last_hidden_state
+    return states
+
+
+def block_causal_mask(segment: Tensor, dtype: torch.dtype) -> Tensor:
+    """Additive mask [R, 1, W, W]: 0 where a query may look (same segment, not later), the dtype's minimum elsewhere.
+
+    Padding counts as a segment of its own, so that no row of the softmax is empty.
+    """
+    width = segment.shape[1]
+    causal = torch.ones(width, width, dtype=torch.bool, device=segment.device).tril()
+    visible = (segment[:, :, None] == segment[:, None, :]) & causal
+    blocked = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=segment.device)
+    return torch.where(visible, torch.zeros((), dtype=dtype, device=segment.device), blocked)[:, None]
+
+
+def head_weight(model: PreTrainedModel) -> Tensor:
+    """The output projection [V, H]; the embedding itself when the model ties them.
+
+    Raises ``DataError`` for a model whose logits are more than hidden @ weight.T.
+    """
+    head: Any = model.get_output_embeddings()
+    if head is None or getattr(head, "bias", None) is not None:
+        raise DataError(f"{type(model).__name__} has no plain output projection without bias")
+    config: Any = model.config.get_text_config()
+    for key in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(config, key, None) not in (None, 1.0, 1):
+            raise DataError(f"{type(model).__name__} rescales its logits ({key}), which the training head does not do")
+    weight: Tensor = head.weight
+    return weight
+
+
+def score_sequences(
+    model: PreTrainedModel, sequences: Sequence[IntArray], *, temperature: float = 1.0
+) -> list[FloatArray]:
+    """Log-probability [l - 1] of tokens 1.. of every sequence given what stands before. No gradient."""
+    width = max(len(ids) for ids in sequences)
+    shape = (len(sequences), width)
+    token_ids, segment = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
+    for row, ids in enumerate(sequences):
+        token_ids[row, : len(ids)], segment[row, : len(ids)] = ids, row
+    inside = segment >= 0
+    flat = np.flatnonzero(inside & (np.arange(width) > 0))
+    device = model.device
+    rows = RowTensors(
+        token_ids=_long(token_ids, device),
+        position_ids=_long(np.where(inside, np.arange(width), 0), device),
+        segment=_long(segment, device),
+        source=_long(flat - 1, device),
+        target=_long(token_ids.reshape(-1)[flat], device),
+    )
+    with torch.no_grad():
+        scores = trainable_logprobs(model, rows, temperature=temperature).logprob.float().cpu().numpy()
+    return [part.astype(np.float32) for part in np.split(scores, np.cumsum([len(ids) - 1 for ids in sequences])[:-1])]
+
+
+def _long(values: np.ndarray, device: str | torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(device)

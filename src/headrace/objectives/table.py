@@ -1,0 +1,60 @@
+"""The objectives by name. Adding one is a function in a file of its own, a row here, and a config section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from headrace.errors import ConfigError, nearest
+from headrace.objectives.cispo import cispo
+from headrace.objectives.inputs import LossInputs, TokenLoss
+from headrace.objectives.ppo_clip import ppo_clip
+
+AnchorRule = Literal["behaviour", "proximal"]
+Kernel = Callable[[LossInputs], TokenLoss]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A kernel and what it wants from the trainer.
+
+    ``anchor`` 'behaviour': the ratio always divides by the recorded log-probability. 'proximal': it divides by the
+    log-probability at the start of the step when the step makes more than one update, with a truncated correction for
+    the rest (with one update a proximal ratio is 1 throughout and every clip range inert, so the behaviour anchor is
+    used). ``needs_update_stats``: the kernel takes figures of the whole update at the current weights.
+    """
+
+    kernel: Callable[..., TokenLoss]
+    anchor: AnchorRule
+    needs_update_stats: bool = False
+
+    def anchor_for(self, num_updates: int) -> AnchorRule:
+        """The anchor in force for a step of ``num_updates`` updates."""
+        return self.anchor if num_updates > 1 else "behaviour"
+
+    def bind(self, parameters: Mapping[str, Any]) -> Kernel:
+        """The kernel with its parameters fixed."""
+        return partial(self.kernel, **parameters)
+
+
+LOSSES: Mapping[str, Loss] = {
+    "ppo_clip": Loss(kernel=ppo_clip, anchor="proximal"),
+    "cispo": Loss(kernel=cispo, anchor="behaviour"),
+}
+
+
+def loss_named(name: str) -> Loss:
+    """The row of ``LOSSES``. Raises ``ConfigError`` naming the nearest spelling."""
+    if name not in LOSSES:
+        raise ConfigError(
+            f"algorithm.loss.name: no objective {name!r}; there are {', '.join(LOSSES)}.{nearest(name, LOSSES)}"
+        )
+    return LOSSES[name]
+
+
+def build_kernel(section: Mapping[str, Any]) -> Kernel:
+    """Bind a kernel to a loss section: ``name`` picks the row, every other key is an argument of the kernel."""
+    parameters = dict(section)
+    return loss_named(parameters.pop("name")).bind(parameters)

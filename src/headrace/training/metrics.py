@@ -1,0 +1,116 @@
+"""The figures of one training step, gathered token by token and reduced once at its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from headrace.objectives.inputs import TokenLoss
+from headrace.training.optimizer import UpdateOutcome
+
+FRACTIONS = {
+    "clip_low": "loss/clip_frac_low",
+    "clip_high": "loss/clip_frac_high",
+    "dual_clip": "loss/dual_clip_frac",
+    "ratio_capped": "loss/ratio_capped_frac",
+    "ratio_raised": "loss/ratio_raised_frac",
+    "log_ratio_clamped": "loss/log_ratio_clamped_frac",
+}
+"""Kernel statistic (0/1 a token) -> metric. A kernel that does not clip reports no clip fraction."""
+
+QUANTILES = (0.01, 0.5, 0.99)
+
+Array = npt.NDArray[np.float64]
+
+
+class StepMeter:
+    """Collects detached per-token tensors over the updates of one step. Means are over tokens; no token, no metric."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, list[Tensor]] = defaultdict(list)
+        self._loss: list[float] = []
+        self._outcomes: list[UpdateOutcome] = []
+        self.num_empty = 0
+        self.num_nonfinite = 0
+
+    def add_tokens(self, loss: TokenLoss, *, behaviour_ratio: Tensor, entropy: Tensor, advantage: Tensor) -> None:
+        """Figures of one micro-batch, each [T]."""
+        for name, value in loss.stats.items():
+            self._tokens[name].append(value)
+        self._tokens["behaviour_ratio"].append(behaviour_ratio)
+        self._tokens["entropy"].append(entropy)
+        self._tokens["advantage_abs"].append(advantage.abs())
+
+    def add_mismatch(self, difference: Tensor) -> None:
+        """behaviour - trainer log-probability of tokens sampled from exactly the weights they are scored on."""
+        self._tokens["mismatch"].append(difference)
+
+    def add_lag(self, lag: npt.NDArray[np.int32]) -> None:
+        """Lag of every trainable token, in steps."""
+        self._tokens["lag"].append(torch.from_numpy(lag))
+
+    def add_update(self, loss: float, outcome: UpdateOutcome) -> None:
+        """The loss and outcome of one update that reached the optimiser."""
+        self._loss.append(loss)
+        self._outcomes.append(outcome)
+        self.num_nonfinite += not outcome.applied
+
+    def result(self) -> dict[str, float]:
+        """All metrics of the step by name; every value is finite or the metric is absent."""
+        seen = {name: _joined(parts) for name, parts in self._tokens.items()}
+        seen = {name: values for name, values in seen.items() if values.size}
+        metrics = _loss_metrics(seen) | _optim_metrics(self._loss, self._outcomes)
+        metrics |= {
+            "trainer/num_updates": float(sum(o.applied for o in self._outcomes)),
+            "trainer/num_skipped_updates": float(self.num_empty + self.num_nonfinite),
+            "trainer/num_empty_updates": float(self.num_empty),
+            "trainer/num_nonfinite_updates": float(self.num_nonfinite),
+        }
+        return {name: value for name, value in metrics.items() if np.isfinite(value)}
+
+
+def ess_frac(ratio: Array) -> float:
+    """Effective sample size over sample size, (sum w)^2 / (n sum w^2): 1 on-policy, 1/n when one token has it all."""
+    return float(ratio.sum() ** 2 / (ratio.size * np.square(ratio).sum()))
+
+
+def _joined(parts: Sequence[Tensor]) -> Array:
+    return torch.cat(list(parts)).double().cpu().numpy()
+
+
+def _loss_metrics(seen: Mapping[str, Array]) -> dict[str, float]:
+    metrics = {metric: float(seen[name].mean()) for name, metric in FRACTIONS.items() if name in seen}
+    if "ratio" in seen:
+        metrics["loss/ratio_mean"] = float(seen["ratio"].mean())
+        for q, value in zip(QUANTILES, np.quantile(seen["ratio"], QUANTILES), strict=True):
+            metrics[f"loss/ratio_p{round(q * 100):02d}"] = float(value)
+        metrics["loss/ratio_max"] = float(seen["ratio"].max())
+    if "behaviour_ratio" in seen:
+        metrics["loss/ess_frac"] = ess_frac(seen["behaviour_ratio"])
+    if "entropy" in seen:
+        metrics["loss/entropy"] = float(seen["entropy"].mean())
+    if "advantage_abs" in seen:
+        metrics["loss/advantage_abs_mean"] = float(seen["advantage_abs"].mean())
+    if "mismatch" in seen:
+        metrics["loss/mismatch_kl"] = float(seen["mismatch"].mean())
+        metrics["loss/mismatch_abs_max"] = float(np.abs(seen["mismatch"]).max())
+    if "lag" in seen:
+        metrics["rollout/lag_mean"] = float(seen["lag"].mean())
+        metrics["rollout/lag_max"] = float(seen["lag"].max())
+    return metrics
+
+
+def _optim_metrics(losses: Sequence[float], outcomes: Sequence[UpdateOutcome]) -> dict[str, float]:
+    if not outcomes:
+        return {}
+    applied = [o for o in outcomes if o.applied]
+    metrics = {"loss/value": float(np.mean(losses)), "optim/lr": outcomes[-1].lr}
+    if applied:
+        metrics["optim/grad_norm"] = float(np.mean([o.grad_norm for o in applied]))
+        metrics["optim/update_norm"] = float(np.mean([o.update_norm for o in applied]))
+    return metrics
