@@ -1,0 +1,36 @@
+"""From the groups of a cut to the batch the trainer gets: advantages, then rows and loss weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.advantages.group_relative import with_advantages
+from headrace.config.sections import AlgorithmSection, BatchSection
+from headrace.packing.batch import pack
+from headrace.pipeline.batcher import Cut
+from headrace.records import Group, PackedBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBuilder:
+    """Pure: the same cut gives the same batch."""
+
+    algorithm: AlgorithmSection
+    batch: BatchSection
+    temperature: float
+
+    def build(self, cut: Cut, *, lineage: int, max_lag: int) -> tuple[list[Group], PackedBatch]:
+        """Groups with advantages filled in, and their packed batch."""
+        groups = with_advantages(cut.groups, mean=self.algorithm.advantage_mean, scale=self.algorithm.advantage_scale)
+        packed = pack(
+            groups,
+            step=cut.step,
+            lineage=lineage,
+            max_lag=max_lag,
+            temperature=self.temperature,
+            loss_weight=self.algorithm.loss_weight,
+            num_minibatches=self.batch.num_minibatches,
+            num_epochs=self.batch.num_epochs,
+            micro_batch_tokens=self.batch.micro_batch_tokens,
+        )
+        return groups, packed

@@ -1,0 +1,202 @@
+"""The controller's view of its generators: who is there, what each runs, which version each samples from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from headrace.errors import HeadraceError, PublicationError, WaitTimeout
+from headrace.pipeline.messages import Acked, Cancel, Finished, GeneratorReady, Pin, Pinned, Stop, Submit, Usage
+from headrace.pipeline.signal import Changed
+from headrace.records import Completion, GenerationRequest, IntArray, WeightSet
+
+
+class Link(Protocol):
+    """An ordered message link to one role: an ``AsyncChannel``, or a pair of queues in the simulation."""
+
+    def send(self, message: Any) -> None: ...
+
+    async def recv(self) -> Any: ...
+
+
+@dataclass(slots=True)
+class GeneratorState:
+    """``unacked_since`` is the time the oldest version it has not confirmed was published, None when it is up to date."""
+
+    name: str
+    link: Link
+    num_slots: int = 0
+    weight_sets: tuple[str, ...] = ("policy",)
+    acked_version: int = -1
+    num_policy: int = 0  # policy sequences asked of it and not returned
+    usage: Usage = field(default_factory=Usage)
+    unacked_since: float | None = None
+    futures: dict[str, asyncio.Future[Completion]] = field(default_factory=dict)
+    outbox: list[GenerationRequest] = field(default_factory=list)
+    pins: list[asyncio.Future[int]] = field(default_factory=list)
+    max_pause_s: float = 0.0
+    max_probe_error: float = 0.0
+
+
+class GeneratorPool:
+    """Sends requests, resolves completions, keeps acknowledged versions. One reader task a generator."""
+
+    def __init__(self, links: dict[str, Link], changed: Changed, clock: Callable[[], float]) -> None:
+        self.states = {name: GeneratorState(name=name, link=link) for name, link in links.items()}
+        self._changed = changed
+        self._clock = clock
+        self._published = -1
+        self._stopping = False
+
+    async def start(self, timeout_s: float) -> None:
+        """Wait until every generator has loaded its weights."""
+        for state in self.states.values():
+            message = await _recv(state.link, timeout_s, f"generator '{state.name}' to load its model")
+            if not isinstance(message, GeneratorReady):
+                raise HeadraceError(f"generator '{state.name}' began with {type(message).__name__}, not GeneratorReady")
+            state.num_slots = message.num_slots
+            state.weight_sets = message.weight_sets
+            state.acked_version = message.version
+            self._published = max(self._published, message.version)
+
+    def readers(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self._read(s), name=f"read-{s.name}") for s in self.states.values()]
+
+    async def _read(self, state: GeneratorState) -> None:
+        while True:
+            message = await state.link.recv()
+            match message:
+                case Finished():
+                    state.usage = message.usage
+                    self._resolve(state, message.completions)
+                case Acked():
+                    self._acknowledge(state, message)
+                case Pinned():
+                    state.pins.pop(0).set_result(message.version)
+                case _:
+                    raise HeadraceError(f"generator '{state.name}' sent an unexpected {type(message).__name__}")
+            self._changed.notify()
+
+    def _resolve(self, state: GeneratorState, completions: Sequence[Completion]) -> None:
+        for completion in completions:
+            future = state.futures.pop(completion.request_id, None)
+            if future is not None and not future.done():
+                future.set_result(completion)
+
+    def _acknowledge(self, state: GeneratorState, message: Acked) -> None:
+        state.usage = message.usage
+        state.acked_version = message.version
+        state.max_pause_s = max(state.max_pause_s, message.pause_s)
+        state.max_probe_error = max(state.max_probe_error, message.probe_error)
+        if message.version >= self._published:
+            state.unacked_since = None
+
+    def published(self, version: int) -> None:
+        """The trainer published ``version``; every generator owes an acknowledgement from now on."""
+        self._published = version
+        for state in self.states.values():
+            if state.acked_version < version and state.unacked_since is None:
+                state.unacked_since = self._clock()
+
+    def check_acknowledged(self, timeout_s: float) -> None:
+        """Raise ``PublicationError`` when a generator has owed an acknowledgement for too long: a lost update."""
+        for state in self.states.values():
+            if state.unacked_since is not None and self._clock() - state.unacked_since > timeout_s:
+                raise PublicationError(
+                    f"generator '{state.name}' still samples from version {state.acked_version}, {timeout_s:g} s after "
+                    f"version {self._published} was published"
+                )
+
+    def request(self, state: GeneratorState, request: GenerationRequest) -> asyncio.Future[Completion]:
+        """Queue a request; everything queued in one turn of the event loop travels in one message."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Completion] = loop.create_future()
+        state.futures[request.request_id] = future
+        if not state.outbox:
+            loop.call_soon(self._flush, state)
+        state.outbox.append(request)
+        return future
+
+    def _flush(self, state: GeneratorState) -> None:
+        requests = tuple(r for r in state.outbox if r.request_id in state.futures)
+        state.outbox.clear()
+        if requests and not self._stopping:
+            state.link.send(Submit(requests=requests))
+
+    def cancel(self, state: GeneratorState, request_ids: Sequence[str]) -> None:
+        known = tuple(r for r in request_ids if r in state.futures)
+        for request_id in known:
+            state.futures.pop(request_id).cancel()
+        if known:
+            state.link.send(Cancel(request_ids=known))
+
+    async def pin(self, state: GeneratorState, timeout_s: float) -> int:
+        """Freeze the generator's present weights for evaluation; returns their version."""
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        state.pins.append(future)
+        state.link.send(Pin())
+        try:
+            return await asyncio.wait_for(future, timeout_s)
+        except TimeoutError:
+            raise WaitTimeout(f"waited {timeout_s:g} s for generator '{state.name}' to pin its weights") from None
+
+    def stop(self) -> None:
+        self._stopping = True
+        for state in self.states.values():
+            state.link.send(Stop())
+
+
+class PooledSampler:
+    """A ``Sampler`` for one attempt: fixed generator, seed, temperature, weight set and budget."""
+
+    def __init__(
+        self,
+        pool: GeneratorPool,
+        state: GeneratorState,
+        *,
+        request_id: str,
+        seed: int,
+        temperature: float,
+        max_tokens: int,
+        stop_token_ids: Sequence[int],
+        weights: WeightSet,
+        lineage: int,
+    ) -> None:
+        self._pool, self._state = pool, state
+        self._request_id, self._seed, self._temperature = request_id, seed, temperature
+        self._budget, self._stop = max_tokens, tuple(stop_token_ids)
+        self._weights, self._lineage = weights, lineage
+        self._calls = 0
+
+    async def generate(
+        self, prefix_ids: IntArray, *, max_tokens: int | None = None, stop_token_ids: Sequence[int] | None = None
+    ) -> Completion:
+        """Continue ``prefix_ids`` within what is left of the attempt's budget."""
+        budget = self._budget if max_tokens is None else min(max_tokens, self._budget)
+        request = GenerationRequest(
+            request_id=f"{self._request_id}/{self._calls}",
+            prefix_ids=prefix_ids,
+            seed=self._seed,
+            temperature=self._temperature,
+            max_tokens=budget,
+            stop_token_ids=self._stop if stop_token_ids is None else tuple(stop_token_ids),
+            weights=self._weights,
+            lineage=self._lineage,
+        )
+        self._calls += 1
+        try:
+            completion = await self._pool.request(self._state, request)
+        except asyncio.CancelledError:
+            self._pool.cancel(self._state, [request.request_id])
+            raise
+        self._budget -= len(completion.token_ids)
+        return completion
+
+
+async def _recv(link: Link, timeout_s: float, what: str) -> Any:
+    try:
+        return await asyncio.wait_for(link.recv(), timeout_s)
+    except TimeoutError:
+        raise WaitTimeout(f"waited {timeout_s:g} s for {what}") from None
