@@ -1,4 +1,4 @@
-"""Typed errors. A user mistake names the key or row, what was found and what is allowed; a system fault names the role."""
+"""Typed errors. A user mistake names the key or row, what was found and what is allowed; a fault names the role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,20 @@ class LagViolation(HeadraceError):  # noqa: N818 - a violation is what it is
 
 
 class RoleDied(HeadraceError):  # noqa: N818
-    """A process of the run ended although it should not have."""
+    """A process of the run ended although it should not have.
+
+    ``role`` is the name of the process. ``exit_code`` is 1, or what the error it died of asks for (2 for a mistake of
+    the user's that only the role could see).
+    """
+
+    def __init__(self, message: str, *, role: str = "", exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.role = role
+        self.exit_code = exit_code
+
+
+class ChannelClosed(HeadraceError):  # noqa: N818
+    """The other end of a channel is gone. The message names it; usually its process is what went wrong."""
 
 
 class WaitTimeout(HeadraceError):  # noqa: N818
