@@ -97,9 +97,9 @@ def _checked(rewards: npt.ArrayLike, group: npt.ArrayLike) -> tuple[Values, Inde
 
 def _per_group(values: Values, member: Index, judged: npt.NDArray[np.bool_]) -> tuple[Values, Values]:
     """Sum and count of judged values by group, spread back over the rollouts: two [N]."""
-    total = np.bincount(member, weights=np.where(judged, values, 0.0))[member]
-    count = np.bincount(member, weights=judged.astype(np.float64))[member]
-    return total, count
+    total: Values = np.bincount(member, weights=np.where(judged, values, 0.0)).astype(np.float64)
+    count: Values = np.bincount(member, weights=judged).astype(np.float64)
+    return total[member], count[member]
 
 
 def _group_mean(r: Values, member: Index, judged: npt.NDArray[np.bool_]) -> Values:

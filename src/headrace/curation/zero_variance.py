@@ -60,7 +60,8 @@ class ZeroVarianceCounts:
 
 def count_kinds(groups: Sequence[Group], tolerance: float = TOLERANCE) -> ZeroVarianceCounts:
     """Count the groups by kind."""
-    return ZeroVarianceCounts(**Counter(kind_of(group, tolerance) for group in groups))
+    found: dict[str, int] = Counter(kind_of(group, tolerance) for group in groups)
+    return ZeroVarianceCounts(**found)
 
 
 def keep(group: Group, tolerance: float = TOLERANCE) -> Group | None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import DataError, RecordError
+from headrace.models import train_forward
 from headrace.models.lm_head import HeadScores, head_logprobs
 from headrace.records import FloatArray, IntArray, MicroBatch
 
@@ -58,21 +59,23 @@ def trainable_logprobs(model: PreTrainedModel, rows: RowTensors, *, temperature:
 
     Only hidden states that predict a trainable token reach the head.
     """
-    hidden = hidden_states(model, rows)
-    chosen = hidden.reshape(-1, hidden.shape[-1])[rows.source]
-    return head_logprobs(chosen, head_weight(model), rows.target, temperature=temperature)
+    states = predicting_states(model, rows)
+    return head_logprobs(states, head_weight(model), rows.target, temperature=temperature)
 
 
-def hidden_states(model: PreTrainedModel, rows: RowTensors) -> Tensor:
-    """Last hidden states [R, W, H]; no token sees another segment."""
+def predicting_states(model: PreTrainedModel, rows: RowTensors) -> Tensor:
+    """Last hidden states [T, H] at ``rows.source``; no token sees another segment.
+
+    Small float32 Qwen3 and Llama models on narrow rows take the lean forward, everything else the model's own.
+    """
+    mask = block_causal_mask(rows.segment, model.dtype)
+    if train_forward.supports(model) and rows.token_ids.shape[1] <= train_forward.MAX_WIDTH and not model.training:
+        return train_forward.lean_states(model, rows.token_ids, rows.position_ids, mask, rows.source)
     output = model.base_model(
-        input_ids=rows.token_ids,
-        attention_mask=block_causal_mask(rows.segment, model.dtype),
-        position_ids=rows.position_ids,
-        use_cache=False,
+        input_ids=rows.token_ids, attention_mask=mask, position_ids=rows.position_ids, use_cache=False
     )
-    states: Tensor = output.last_hidden_state
-    return states
+    hidden: Tensor = output.last_hidden_state
+    return hidden.reshape(-1, hidden.shape[-1])[rows.source]
 
 
 def block_causal_mask(segment: Tensor, dtype: torch.dtype) -> Tensor:

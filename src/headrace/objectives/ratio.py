@@ -21,7 +21,7 @@ class Ratio:
 
 
 def importance_ratio(x: LossInputs) -> Ratio:
-    """r_t = pi(y_t) / pi_anchor(y_t), its log clamped to +-20 (gradient 0 outside, counted in ``log_ratio_clamped``)."""
+    """r_t = pi(y_t) / pi_anchor(y_t), log clamped to +-20 (gradient 0 outside; counted as ``log_ratio_clamped``)."""
     log_ratio = x.logprob - x.anchor_logprob
     bounded = log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
     ratio = bounded.exp()
