@@ -1,0 +1,57 @@
+"""The metric names of a run: ``area/name``, fractions ``_frac``, durations ``_s``, counts ``num_``.
+
+Every producer uses these names and every reader (live view, health rules, curve, alias map) looks them up; a figure a
+run does not have is simply absent. Further names are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+METRICS: Mapping[str, str] = {
+    # reward: of the verdicts of the batch trained in the step, unjudged rollouts left out
+    "reward/mean": "mean reward of the step's rollouts",
+    "reward/std": "standard deviation of the step's rewards",
+    "reward/pass_rate": "share of the step's judged rollouts that passed",
+    # rollout: the batch the step consumed
+    "rollout/length_mean": "mean completion length, tokens",
+    "rollout/length_p50": "median completion length, tokens",
+    "rollout/length_p99": "99th percentile of completion lengths, tokens",
+    "rollout/length_max": "longest completion, tokens",
+    "rollout/truncated_frac": "share of completions that ran into the token limit",
+    "rollout/zero_variance_frac": "share of groups whose rewards are all equal",
+    "rollout/all_right_frac": "share of groups in which every completion passed",
+    "rollout/all_wrong_frac": "share of groups in which no completion passed",
+    "rollout/lag_mean": "mean lag of the trained rollouts, steps",
+    "rollout/lag_max": "largest lag of a trained token, steps",
+    "rollout/mixed_version_frac": "share of rollouts sampled by more than one version",
+    "rollout/num_dropped": "groups dropped at the lag bound since the last step",
+    # loss: means over the trainable tokens of the step
+    "loss/value": "the objective that was minimised, mean over updates",
+    "loss/entropy": "entropy of the policy at the sampling temperature, nats",
+    "loss/clip_frac_low": "share of tokens whose gradient the lower clip removed",
+    "loss/clip_frac_high": "share of tokens whose gradient the upper clip removed",
+    "loss/dual_clip_frac": "share of tokens bounded by the dual clip",
+    "loss/ratio_capped_frac": "share of tokens whose ratio was capped from above (CISPO)",
+    "loss/ratio_raised_frac": "share of tokens whose ratio was capped from below (CISPO)",
+    "loss/ratio_mean": "mean importance ratio to the anchor",
+    "loss/ratio_max": "largest importance ratio",
+    "loss/ess_frac": "effective sample size of the ratios to the behaviour policy, as a share of the tokens",
+    "loss/advantage_abs_mean": "mean absolute advantage",
+    "loss/mismatch_kl": "engine minus trainer log-probability of tokens scored on the weights that sampled them, mean",
+    "loss/mismatch_abs_max": "largest absolute such difference",
+    # optim: of the optimiser
+    "optim/lr": "learning rate of the step's last update",
+    "optim/grad_norm": "mean gradient norm before clipping",
+    "optim/update_norm": "mean norm of the change of the weights",
+    # where time goes
+    "trainer/idle_frac": "share of time the trainer waited since the first admission",
+    "generator/idle_frac": "share of time the generators had nothing to decode since the first admission",
+    "trainer/tokens_per_s": "tokens trained a second (prompt tokens included)",
+    "generator/tokens_per_s": "tokens sampled a second, all generators",
+    "trainer/step_s": "duration of the step in the trainer",
+    "trainer/num_updates": "optimiser updates that were applied",
+    "trainer/num_skipped_updates": "updates skipped because nothing was left to train or a gradient was not finite",
+    "weights/publish_s": "time the trainer took to publish the new weights",
+    "verifier/error_frac": "share of verifications since the last step that could not be judged",
+}
