@@ -1,0 +1,140 @@
+"""The command line. Parsing and errors only; what a command does is imported when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from headrace import __version__
+from headrace.errors import ConfigError, HeadraceError
+
+INTERRUPTED = 130
+
+_OVERRIDES_HELP = "key.path=value: override a key of the recipe, such as optimizer.lr=1e-4"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0, 1 (the run failed), 2 (a user's mistake), 130 (Ctrl-C)."""
+    options = parse(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        command: Callable[[argparse.Namespace], int] = options.command
+        return command(options)
+    except HeadraceError as error:
+        print_error(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        print_error("interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:  # `headrace explain x | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Options of a command line. ``key.path=value`` texts may stand anywhere behind the command."""
+    parser = make_parser()
+    options, rest = parser.parse_known_args(arguments)
+    strangers = [text for text in rest if text.startswith("-") or "=" not in text]
+    if strangers:
+        parser.error(f"unrecognized arguments: {' '.join(strangers)} (overrides are written key.path=value)")
+    options.overrides = [*getattr(options, "overrides", []), *rest]
+    return options
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="headrace", description="Asynchronous RL post-training of language models on verifiable rewards."
+    )
+    parser.add_argument("--version", action="version", version=f"headrace {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = _command(commands, "demo", _demo, "train a small bundled model in about a minute on two CPU cores")
+    train = _command(commands, "train", _train, "train a recipe, or go on with an interrupted run")
+    check = _command(commands, "check", _check, "look for mistakes in a recipe without running it")
+    explain = _command(commands, "explain", _explain, "say in sentences what a recipe does")
+    evaluate = _command(commands, "eval", _eval, "held-out pass rate of a run's newest checkpoint or of a model")
+    _command(commands, "recipes", _recipes, "list the bundled recipes")
+
+    train.add_argument("recipe", nargs="?", help="a YAML file or the name of a bundled recipe; not with --resume")
+    train.add_argument("--resume", metavar="RUN", help="go on with the run in this folder, by its own recipe")
+    for command in (demo, train):
+        command.add_argument("--runs", metavar="DIR", default="runs", help="folder of run folders (default: runs)")
+    for command in (check, explain):
+        command.add_argument("recipe", help="a YAML file, a run folder or the name of a bundled recipe")
+    check.add_argument("--data", action="store_true", help="read all rows too: counts, prompt lengths, gold answers")
+    evaluate.add_argument("target", metavar="RUN_OR_MODEL", help="a run folder, a model folder, a hub id, or 'bundled'")
+    evaluate.add_argument(
+        "--recipe", default="demo", help="whose task and sampling judge a model (default: demo); a run brings its own"
+    )
+    for command in (demo, train, check, explain, evaluate):
+        command.add_argument("overrides", nargs="*", metavar="key.path=value", help=_OVERRIDES_HELP)
+    return parser
+
+
+def print_error(message: str) -> None:
+    """One paragraph on standard error."""
+    label = "\033[1;31merror:\033[0m" if sys.stderr.isatty() else "error:"
+    print(f"headrace: {label} {message}", file=sys.stderr)
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(command=run)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from headrace.cli.train import run_demo
+
+    return run_demo(options.overrides, runs=options.runs)
+
+
+def _train(options: argparse.Namespace) -> int:
+    recipe, overrides = options.recipe, options.overrides
+    if options.resume is not None and recipe is not None and "=" in recipe:
+        recipe, overrides = None, [recipe, *overrides]
+    if options.resume is not None and recipe is not None:
+        raise ConfigError(f"--resume {options.resume} brings its own recipe; leave '{recipe}' out.")
+    if options.resume is None and recipe is None:
+        raise ConfigError(
+            "train needs a recipe (a YAML file or a bundled name; see 'headrace recipes') or --resume RUN."
+        )
+    from headrace.cli.train import run_train
+
+    return run_train(recipe, overrides, runs=options.runs, resume=options.resume)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from headrace.cli.check import run_check
+
+    return run_check(options.recipe, options.overrides, data=options.data)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from headrace.cli.explain import run_explain
+
+    return run_explain(options.recipe, options.overrides)
+
+
+def _eval(options: argparse.Namespace) -> int:
+    from headrace.cli.evaluate import run_eval
+
+    return run_eval(options.target, options.overrides, recipe_name=options.recipe)
+
+
+def _recipes(options: argparse.Namespace) -> int:
+    from headrace.cli.recipes import run_recipes
+
+    return run_recipes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Keys that have no effect in a recipe, and keys that fight each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.config.sections import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Inert:
+    """``key`` has no effect because of what ``causes`` say."""
+
+    key: str
+    causes: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"'{self.key}' has no effect: {self.why}"
+
+
+def inert_keys(recipe: Recipe) -> list[Inert]:
+    """Every key without effect, written or not."""
+    rules = (_inert_task, _inert_async, _inert_cadence)
+    return [inert for rule in rules for inert in rule(recipe)]
+
+
+def fights(recipe: Recipe) -> list[str]:
+    """One sentence for each pair of keys that contradict each other, naming both and what is allowed."""
+    rules: tuple[Callable[[Recipe], list[str]], ...] = (_group_of_one, _batch_shape, _schedule, _waits, _task)
+    return [sentence for rule in rules for sentence in rule(recipe)]
+
+
+def total_updates(recipe: Recipe) -> int:
+    """Optimiser updates of the whole run."""
+    return recipe.run.steps * updates_per_step(recipe)
+
+
+def updates_per_step(recipe: Recipe) -> int:
+    return recipe.batch.num_epochs * recipe.batch.num_minibatches
+
+
+def _inert_task(recipe: Recipe) -> list[Inert]:
+    name = recipe.task.name
+    inert = []
+    if name != "file":
+        why = f"task.name is '{name}', which makes its own rows (only task 'file' reads files and columns)"
+        inert = [Inert(f"task.{key}", ("task.name",), why) for key in _FILE_KEYS]
+    if not name.startswith("reasoning_gym/"):
+        why = f"task.name is '{name}', which takes no parameters (only reasoning_gym generators do)"
+        inert.append(Inert("task.params", ("task.name",), why))
+    return inert
+
+
+_FILE_KEYS = ("path", "eval_path", "prompt_column", "answer_column")
+
+
+def _inert_async(recipe: Recipe) -> list[Inert]:
+    if recipe.async_.max_lag:
+        return []
+    why = "async.max_lag is 0, so the batch of a step is finished before the next one is admitted: there is no queue"
+    return [Inert("async.max_ready_batches", ("async.max_lag",), why)]
+
+
+def _inert_cadence(recipe: Recipe) -> list[Inert]:
+    inert = []
+    for section in ("eval", "checkpoint"):
+        every = getattr(recipe, section).every_steps
+        if every > recipe.run.steps:
+            why = f"{every} steps never pass, run.steps is {recipe.run.steps}"
+            inert.append(Inert(f"{section}.every_steps", ("run.steps",), why))
+    return inert
+
+
+def _group_of_one(recipe: Recipe) -> list[str]:
+    if recipe.batch.group_size > 1:
+        return []
+    algorithm, sentences = recipe.algorithm, []
+    if algorithm.advantage_mean in ("group", "leave_one_out"):
+        sentences.append(
+            f"batch.group_size 1 fights algorithm.advantage_mean '{algorithm.advantage_mean}': with one completion a "
+            "prompt there is no group to compare with and every advantage is 0; allowed: group_size >= 2, or "
+            "advantage_mean 'batch' or 'none'."
+        )
+    if algorithm.advantage_scale == "group":
+        sentences.append(
+            "batch.group_size 1 fights algorithm.advantage_scale 'group': one reward has no standard deviation; "
+            "allowed: group_size >= 2, or advantage_scale 'batch' or 'none'."
+        )
+    if algorithm.zero_variance != "keep":
+        sentences.append(
+            f"batch.group_size 1 fights algorithm.zero_variance '{algorithm.zero_variance}': a group of one never "
+            "varies, so every group would be taken out; allowed: group_size >= 2, or zero_variance 'keep'."
+        )
+    return sentences
+
+
+def _batch_shape(recipe: Recipe) -> list[str]:
+    batch, sentences = recipe.batch, []
+    if batch.num_minibatches > batch.groups_per_step:
+        sentences.append(
+            f"batch.num_minibatches {batch.num_minibatches} fights batch.groups_per_step {batch.groups_per_step}: a "
+            f"group is never split across updates; allowed: num_minibatches <= {batch.groups_per_step}."
+        )
+    longest = recipe.sampling.max_completion_tokens
+    if batch.micro_batch_tokens <= longest:
+        sentences.append(
+            f"batch.micro_batch_tokens {batch.micro_batch_tokens} fights sampling.max_completion_tokens {longest}: a "
+            f"rollout (prompt and completion) lies in one micro-batch, whole; allowed: micro_batch_tokens > {longest} "
+            "+ the longest prompt."
+        )
+    return sentences
+
+
+def _schedule(recipe: Recipe) -> list[str]:
+    warmup, total = recipe.optimizer.warmup, total_updates(recipe)
+    if isinstance(warmup, int) and warmup > total:
+        return [
+            f"optimizer.warmup {warmup} fights run.steps {recipe.run.steps}: the run makes {total} updates and would "
+            f"end before the learning rate is reached; allowed: warmup <= {total}, or a fraction such as 0.01."
+        ]
+    return []
+
+
+def _waits(recipe: Recipe) -> list[str]:
+    limit, timeout = recipe.reward.time_limit_s, recipe.run.timeout_s
+    if 2 * limit >= timeout:
+        return [
+            f"reward.time_limit_s {limit:g} fights run.timeout_s {timeout:g}: a verification may take its limit twice "
+            "(it is retried once), and the run would be ended for waiting; allowed: time_limit_s < timeout_s / 2."
+        ]
+    return []
+
+
+def _task(recipe: Recipe) -> list[str]:
+    task, sentences = recipe.task, []
+    if task.name == "file" and task.path is None:
+        sentences.append("task.name 'file' needs task.path; found nothing; allowed: a JSONL or Parquet file.")
+    if task.name == "file" and recipe.reward.verifier == "task":
+        sentences.append(
+            "task.name 'file' needs reward.verifier: rows of a file have no verifier of their own; allowed: 'exact', "
+            "'number', 'math', or your function as 'file.py:name'."
+        )
+    return sentences

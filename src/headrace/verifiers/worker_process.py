@@ -1,0 +1,144 @@
+"""The pool's end of one verifier process: start it, hand it batches, see what it is at, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.records import Verdict
+from headrace.verifiers.spec import VerifierSpec
+from headrace.verifiers.wire import HEADER, IDLE, ProgressPage, unpack_verdicts
+
+START_LIMIT_S = 60.0
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+
+
+class WorkerGone(Exception):  # noqa: N818
+    """The process ended, or never became ready; the message says why, as far as that is known."""
+
+
+class WorkerProcess:
+    """One running verifier process. Use ``await WorkerProcess.start(spec)``."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], progress: ProgressPage, streams: tuple[asyncio.StreamReader, Any]
+    ) -> None:
+        self.process, self._progress = process, progress
+        self._reader, self._writer = streams
+        self._sent_s = 0.0
+        self.timed_out = False  # set by whoever ends the process for taking too long
+
+    @classmethod
+    async def start(cls, spec: VerifierSpec, log_path: str | None = None) -> WorkerProcess:
+        """Start a process and build its verifier. Raises ``WorkerGone`` with the reason when that fails."""
+        ours, theirs = socket.socketpair()
+        progress_fd = os.memfd_create("headrace-verifier", os.MFD_CLOEXEC)
+        try:
+            process = _spawn(theirs.fileno(), progress_fd, log_path)
+            progress = ProgressPage(progress_fd)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(progress_fd)
+        ours.setblocking(False)
+        worker = cls(process, progress, await asyncio.open_connection(sock=ours))
+        try:
+            worker._send(pickle.dumps(spec))
+            hello = await asyncio.wait_for(worker._receive(), START_LIMIT_S)
+        except TimeoutError:
+            worker.kill()
+            raise WorkerGone(f"it was not ready after {START_LIMIT_S:.0f} s") from None
+        except BaseException:
+            worker.kill()
+            raise
+        if "broken" in hello:
+            worker.kill()
+            raise WorkerGone(hello["broken"])
+        progress.write(IDLE, 0.0)
+        return worker
+
+    def send_batch(self, batch: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Hand over (completion, row) pairs; items are numbered by their place."""
+        self._progress.write(IDLE, 0.0)
+        self._sent_s = time.monotonic()
+        self._send(pickle.dumps(list(batch), protocol=pickle.HIGHEST_PROTOCOL))
+
+    async def verdicts(self) -> list[tuple[int, Verdict]]:
+        """The next (item, verdict) pairs. Raises ``WorkerGone`` when the process ended."""
+        message = await self._receive()
+        return unpack_verdicts(message["verdicts"])
+
+    @property
+    def current(self) -> int:
+        """The item the worker is at, or ``IDLE``."""
+        return self._progress.read()[0]
+
+    def busy_s(self) -> float:
+        """Seconds since the current item was started (or, before that, since the batch was sent)."""
+        item, since = self._progress.read()
+        return time.monotonic() - (since if item != IDLE else self._sent_s)
+
+    def signal_kill(self) -> None:
+        """End the process without waiting for it; ``verdicts`` then raises."""
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def kill(self) -> int:
+        """End the process, wait for it, free what belongs to it; returns the exit code (negative: the signal)."""
+        self.signal_kill()
+        self._writer.transport.abort()
+        code = self.process.wait()
+        self._progress.close()
+        return code
+
+    def _send(self, payload: bytes) -> None:
+        self._writer.write(HEADER.pack(len(payload)) + payload)
+
+    async def _receive(self) -> dict[str, Any]:
+        try:
+            header = await self._reader.readexactly(HEADER.size)
+            payload = await self._reader.readexactly(HEADER.unpack(header)[0])
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise WorkerGone("its process ended") from None
+        message: dict[str, Any] = json.loads(payload)
+        return message
+
+
+def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> subprocess.Popen[bytes]:
+    package_parent = str(Path(__file__).resolve().parents[2])
+    paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+    # -P: files beside the user's recipe must not stand in for the standard library.
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "headrace.verifiers.worker",
+        str(sock_fd),
+        str(progress_fd),
+        str(os.getpid()),
+    ]
+    log = open(log_path, "ab") if log_path else None  # noqa: SIM115 - closed below, the child has its own
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log or 2,  # what a user's function prints must not end in our own output
+            stderr=log or 2,
+            env=environment,
+            pass_fds=(sock_fd, progress_fd),
+        )
+    finally:
+        if log:
+            log.close()
