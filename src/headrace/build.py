@@ -136,7 +136,7 @@ class ControllerRole:
         finally:
             if recorder is not None:
                 recorder.close()
-            await verifiers.close()
+            verifiers.close()
 
 
 def controller(context: RoleContext, *, plan: RunPlan) -> ControllerRole:

@@ -63,7 +63,7 @@ async def _evaluate(recipe: Recipe, files: ModelFiles) -> dict[str, Any]:
             *(_judged(recipe, pool, codec, prompt, i, completions) for i, prompt in enumerate(prompts))
         )
     finally:
-        await pool.close()
+        pool.close()
     return evaluation_stats(groups)
 
 

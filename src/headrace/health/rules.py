@@ -20,6 +20,7 @@ MAX_ALL_RIGHT_FRAC = 0.50
 MAX_ALL_WRONG_FRAC = 0.50
 MIN_ENTROPY_OF_START = 0.20  # relative: a policy over a small vocabulary is normally below 0.1 nats
 SOLVED_PASS_RATE = 0.90  # where entropy is low because the answers are known
+LEARNT_PASS_RATE = 0.15  # gained since the start: entropy that was spent on learning is no collapse
 MAX_VERIFIER_ERROR_FRAC = 0.01
 MAX_CLIP_FRAC = 0.50
 CLIP_FRACTIONS = ("loss/clip_frac_low", "loss/clip_frac_high", "loss/ratio_capped_frac")  # no token is in two of them
@@ -88,14 +89,23 @@ def entropy(window: Sequence[Metrics], start: Metrics) -> Alert | None:
         return None
     pass_rate = window_mean(window, "reward/pass_rate")
     solved = pass_rate is not None and pass_rate >= SOLVED_PASS_RATE
+    gained = 0.0 if pass_rate is None else pass_rate - start.get("reward/pass_rate", pass_rate)
     return Alert(
-        level="info" if solved else "alarm",
+        level="info" if solved or gained >= LEARNT_PASS_RATE else "alarm",
         name="entropy",
         evidence=f"entropy is {now:.3g} nats, {now / before:.0%} of {before:.3g} at the start "
         f"(threshold {MIN_ENTROPY_OF_START:.0%})",
-        cause="The task is nearly solved." if solved else "The policy stopped exploring before it found the answers.",
+        cause=_entropy_cause(solved=solved, gained=gained),
         fix="End the run, or choose harder prompts." if solved else "Lower optimizer.lr, or raise clip_high.",
     )
+
+
+def _entropy_cause(*, solved: bool, gained: float) -> str:
+    if solved:
+        return "The task is nearly solved."
+    if gained >= LEARNT_PASS_RATE:
+        return f"The policy settles on what works (pass rate {gained:+.2f} since the start); little is left to explore with."
+    return "The policy stopped exploring before it found the answers."
 
 
 def verifier_errors(window: Sequence[Metrics], start: Metrics) -> Alert | None:

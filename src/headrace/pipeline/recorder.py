@@ -157,7 +157,6 @@ class RunRecorder:
             evaluation.version,
             evaluation_stats(evaluation.groups),
             temperature=self._eval_temperature,
-            time_s=self._totals.clock(),
             compute=self._totals.compute(),
             examples=examples(evaluation.groups, self._decode, answer_key=self._answer_key),
         )

@@ -77,6 +77,9 @@ def test_entropy_is_compared_with_the_start_and_may_fall_on_a_solved_task() -> N
     assert found({"loss/entropy": 0.081}, start) == []
     assert found({"loss/entropy": 0.079}, start) == [("alarm", "entropy")]
     assert found({"loss/entropy": 0.079, "reward/pass_rate": 0.93}, start) == [("info", "entropy")]
+    rising = start | {"reward/pass_rate": 0.40}
+    assert found({"loss/entropy": 0.05, "reward/pass_rate": 0.56}, rising) == [("info", "entropy")]
+    assert found({"loss/entropy": 0.05, "reward/pass_rate": 0.54}, rising) == [("alarm", "entropy")]
     assert found({"loss/entropy": 0.001}) == []  # no start, no verdict: small vocabularies are normally this low
 
 
