@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,8 +60,8 @@ def load_trainer(folder: str, *, model: Any) -> tuple[dict[str, Any], TrainerSta
         counters = json.loads((root / STATE_FILE).read_text(encoding="utf-8"))
         optimizer = torch.load(root / OPTIMIZER_FILE, weights_only=True, map_location="cpu")
         state = TrainerState(**counters)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        raise DataError(f"checkpoint {folder!r} has no usable trainer part: {error}") from error
+    except (OSError, ValueError, TypeError, RuntimeError, pickle.UnpicklingError) as error:
+        raise DataError(f"checkpoint {folder!r} has no usable trainer part: {_first_line(error)}") from error
     dtype = str(model.dtype).removeprefix("torch.")
     _copy_weights(load_causal_lm(str(root / MODEL_FOLDER), dtype=dtype), model, folder)
     return optimizer, state
@@ -73,3 +74,7 @@ def _copy_weights(saved: Any, model: Any, folder: str) -> None:
         if name not in found or found[name].shape != parameter.shape:
             raise DataError(f"checkpoint {folder!r} holds another model: {name} is missing or of another shape")
         parameter.copy_(found[name])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

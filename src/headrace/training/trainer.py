@@ -163,7 +163,7 @@ class PolicyTrainer:
         token_loss = self._kernel(x)
         loss = (token_loss.value * self._flat(micro, micro.loss_weight)).sum()
         if not bool(torch.isfinite(loss) & torch.isfinite(scores.logprob).all()):
-            return float(loss), False
+            return float(loss.detach()), False
         loss.backward()
         seen = scores.logprob.detach()
         drift = (seen - behaviour).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import torch
+
+from headrace.objectives.inputs import TokenLoss
+from headrace.training.metrics import StepMeter, ess_frac
+from headrace.training.optimizer import UpdateOutcome
+
+
+def test_effective_sample_share():
+    assert ess_frac(np.ones(4)) == 1.0
+    assert ess_frac(np.array([1.0, 0, 0, 0])) == 0.25
+    assert ess_frac(np.array([1.0, 3.0])) == pytest.approx(16 / 20)
+
+
+def test_means_are_over_tokens_of_all_micro_batches():
+    meter = StepMeter()
+    for ratios in ([0.5, 1.0, 1.5], [2.0]):
+        values = torch.tensor(ratios)
+        stats = {"ratio": values, "clip_low": (values < 0.8).float(), "clip_high": (values > 1.2).float()}
+        loss = TokenLoss(value=values, stats=stats)
+        meter.add_tokens(loss, behaviour_ratio=values, entropy=values * 2, advantage=-values)
+    meter.add_lag(np.array([0, 1, 2, 5], np.int32))
+    meter.add_mismatch(torch.tensor([0.1, -0.3]))
+    meter.add_update(0.5, UpdateOutcome(applied=True, grad_norm=2.0, lr=0.1, update_norm=0.01))
+    metrics = meter.result()
+    assert metrics["loss/ratio_mean"] == pytest.approx(1.25)
+    assert metrics["loss/ratio_p50"] == pytest.approx(1.25)
+    assert metrics["loss/ratio_max"] == 2.0
+    assert (metrics["loss/clip_frac_low"], metrics["loss/clip_frac_high"]) == (0.25, 0.5)
+    assert metrics["loss/entropy"] == pytest.approx(2.5)
+    assert metrics["loss/advantage_abs_mean"] == pytest.approx(1.25)
+    assert (metrics["rollout/lag_mean"], metrics["rollout/lag_max"]) == (2.0, 5.0)
+    assert metrics["loss/mismatch_kl"] == pytest.approx(-0.1)
+    assert metrics["loss/mismatch_abs_max"] == pytest.approx(0.3)
+    assert (metrics["optim/grad_norm"], metrics["optim/lr"], metrics["optim/update_norm"]) == (2.0, 0.1, 0.01)
+
+
+def test_no_token_means_no_metric_and_never_nan():
+    meter = StepMeter()
+    empty = torch.zeros(0)
+    meter.add_tokens(
+        TokenLoss(value=empty, stats={"ratio": empty}), behaviour_ratio=empty, entropy=empty, advantage=empty
+    )
+    meter.add_mismatch(empty)
+    meter.add_update(0.0, UpdateOutcome(applied=False, grad_norm=float("nan"), lr=0.1, update_norm=0.0))
+    metrics = meter.result()
+    assert not any(name.startswith("loss/ratio") for name in metrics)
+    assert metrics["trainer/num_nonfinite_updates"] == metrics["trainer/num_skipped_updates"] == 1
+    assert all(np.isfinite(v) for v in metrics.values())
