@@ -114,6 +114,11 @@ class RoleProcess:
     def alive(self) -> bool:
         return self.exit_code is None
 
+    @property
+    def lost(self) -> bool:
+        """It failed because a channel was closed by its other end: most likely a consequence, not a cause."""
+        return self.failure is not None and self.failure.channel_closed
+
     def poll(self) -> int | None:
         """The exit code once the process has ended (negative: by that signal); what it left in its group is killed.
 

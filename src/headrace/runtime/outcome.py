@@ -67,5 +67,5 @@ def _signal_name(number: int) -> str:
 
 def first_cause(failed: Sequence[RoleProcess]) -> RoleProcess:
     """Which of several roles to name: one that only lost a channel is a consequence; else the one seen first."""
-    causes = [p for p in failed if p.failure is None or not p.failure.channel_closed]
+    causes = [process for process in failed if not process.lost]
     return causes[0] if causes else failed[0]

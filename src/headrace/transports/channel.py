@@ -10,26 +10,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from headrace.errors import ChannelClosed, WaitTimeout
 from headrace.transports import frames
+from headrace.transports.async_channel import AsyncChannel
+
+__all__ = ["AsyncChannel", "Channel", "from_fd", "pair"]
 
 SEND_TIMEOUT_S = 300.0  # a trainer that is in the middle of a step may take minutes to read
 _SOCKET_BUFFER = 1 << 20
 _MAX_FDS = 4
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-_UNREAD_HIGH = 4096  # messages; an AsyncChannel nobody reads stops taking bytes off the socket
 
 
 class Channel:
@@ -173,118 +173,6 @@ class Channel:
         for fd in self._fds:
             os.close(fd)
         self._fds = []
-
-
-class AsyncChannel(asyncio.BufferedProtocol):
-    """A channel for one event loop: ``send`` never blocks (it buffers), ``recv`` is awaited.
-
-    Arrays of a message that waits in the buffer must not be changed before ``drain`` returns.
-    """
-
-    def __init__(self, peer: str) -> None:
-        self.peer = peer
-        self._reader = frames.FrameReader()
-        self._messages: deque[Any] = deque()
-        self._arrived = asyncio.Event()
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._transport: asyncio.Transport | None = None
-        self._error: BaseException | None = None
-        self._paused = False
-
-    @classmethod
-    async def open(cls, channel: Channel) -> AsyncChannel:
-        """Take over a channel's socket for the running loop. The ``Channel`` is closed afterwards."""
-        loop = asyncio.get_running_loop()
-        peer, sock = channel.peer, channel.detach()
-        _, protocol = await loop.create_connection(lambda: cls(peer), sock=sock)
-        return protocol
-
-    @property
-    def closed(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
-
-    @property
-    def num_unread(self) -> int:
-        """Messages that have arrived and were not taken yet."""
-        return len(self._messages)
-
-    @property
-    def unsent_bytes(self) -> int:
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
-    def send(self, message: Any) -> None:
-        """Queue a message for sending. Raises ``ChannelClosed`` when the peer is gone."""
-        if self.closed or self._transport is None:
-            raise self._closed_error()
-        for piece in frames.encode(message):
-            self._transport.write(piece)
-
-    async def drain(self, timeout_s: float | None = None) -> None:
-        """Wait until the buffer is small again. Raises ``WaitTimeout``, or ``ChannelClosed``."""
-        await self._wait(self._writable, timeout_s, f"{self.peer} to read what was sent")
-        if self.closed:
-            raise self._closed_error()
-
-    async def recv(self, timeout_s: float | None = None) -> Any:
-        """The next message. Raises ``WaitTimeout`` after ``timeout_s``, ``ChannelClosed`` when the peer is gone."""
-        while not self._messages:
-            if self.closed:
-                raise self._closed_error()
-            self._arrived.clear()
-            await self._wait(self._arrived, timeout_s, f"a message from {self.peer}")
-        message = self._messages.popleft()
-        if self._paused and len(self._messages) < _UNREAD_HIGH // 2 and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
-        return message
-
-    async def _wait(self, event: asyncio.Event, timeout_s: float | None, what: str) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await event.wait()
-        except TimeoutError:
-            raise WaitTimeout(f"waited {timeout_s:g} s for {what}") from None
-
-    def close(self) -> None:
-        """Close once everything queued is sent. May be called again."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def _closed_error(self) -> ChannelClosed:
-        error = ChannelClosed(f"the channel to {self.peer} is closed: its process ended, or closed it")
-        error.__cause__ = self._error
-        return error
-
-    # What follows is called by the event loop.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=8 << 20)
-        self._transport = transport
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.space()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        if self._reader.advance(nbytes):
-            self._messages.append(self._reader.take())
-            self._arrived.set()
-            if len(self._messages) >= _UNREAD_HIGH and not self._paused and self._transport is not None:
-                self._paused = True
-                self._transport.pause_reading()
-
-    def pause_writing(self) -> None:
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        self._writable.set()
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._error = exc
-        self._transport = None
-        self._arrived.set()
-        self._writable.set()
 
 
 def pair(first: str = "peer", second: str = "peer") -> tuple[Channel, Channel]:

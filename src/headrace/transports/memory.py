@@ -15,6 +15,11 @@ def anonymous_memory(nbytes: int, *, label: str = "headrace") -> int:
     The memory is reserved now: too little of it is an error here, not a SIGBUS in whoever touches it later. Where
     there is no ``memfd_create`` (outside Linux) it is a temporary file that is already unlinked.
     """
+    available = _available()
+    if available is not None and nbytes > available:
+        raise HeadraceError(
+            f"cannot reserve {nbytes / 1e6:.1f} MB of shared memory: {available / 1e6:.1f} MB are available"
+        )
     fd = _open(label)
     try:
         _reserve(fd, nbytes)
@@ -22,6 +27,19 @@ def anonymous_memory(nbytes: int, *, label: str = "headrace") -> int:
         os.close(fd)
         raise HeadraceError(f"cannot reserve {nbytes / 1e6:.1f} MB of shared memory: {error.strerror}") from error
     return fd
+
+
+def _available() -> int | None:
+    """Bytes of memory this machine can still give out; None where the kernel does not say.
+
+    Asking comes first because the kernel would reserve page by page, and end some process when it runs out.
+    """
+    try:
+        with open("/proc/meminfo") as file:
+            found = [line.split()[1] for line in file if line.startswith("MemAvailable:")]
+    except OSError:
+        return None
+    return int(found[0]) * 1024 if found else None
 
 
 def _open(label: str) -> int:

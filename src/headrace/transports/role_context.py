@@ -6,6 +6,7 @@ import itertools
 import os
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ class RoleContext:
         return self.stop.is_set()
 
     def on_stop(self, callback: Callable[[control.StopReason], None]) -> None:
-        """Call ``callback(reason)`` when the role shall end, in the control thread; at once if that is so already."""
+        """Call ``callback(reason)`` once, in the control thread, when the role shall end; at once if it shall already."""
         with self._changed:
             self._on_stop.append(callback)
             reason = self.stop_reason
@@ -151,7 +152,7 @@ class RoleContext:
             callbacks = list(self._on_peer)
             self._changed.notify_all()
         for callback in callbacks:
-            callback(name, channel)
+            _guarded(callback, name, channel)
 
     def _take_answer(self, message: control.Memory, fd: int | None) -> None:
         answers = self._answers.get(message.request)
@@ -162,8 +163,18 @@ class RoleContext:
 
     def _take_stop(self, reason: control.StopReason) -> None:
         with self._changed:
-            self.stop_reason = self.stop_reason or reason
+            if self.stop_reason is not None:
+                return
+            self.stop_reason = reason
             callbacks = list(self._on_stop)
         self.stop.set()
         for callback in callbacks:
-            callback(reason)
+            _guarded(callback, reason)
+
+
+def _guarded(callback: Callable[..., None], *arguments: Any) -> None:
+    # The control thread goes on: a callback into an event loop that has just been closed must not end the role.
+    try:
+        callback(*arguments)
+    except Exception:
+        traceback.print_exc()

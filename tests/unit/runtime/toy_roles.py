@@ -17,9 +17,11 @@ from headrace.records import TensorSpec, WeightUpdate
 
 
 def start_sleepers(own_session=False):
-    """A grandchild (python, like a verifier worker) and a great-grandchild (sleep)."""
-    code = "import subprocess; subprocess.run(['sleep', '600'])"
-    return subprocess.Popen([sys.executable, "-c", code], start_new_session=own_session).pid
+    """A grandchild with a child of its own, both running when this returns the grandchild's id."""
+    command = ["sh", "-c", "sleep 600 & echo started; wait"]
+    grandchild = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=own_session)
+    assert grandchild.stdout.readline() == b"started\n"
+    return grandchild.pid
 
 
 class Controller:
@@ -38,9 +40,9 @@ class Controller:
                 peer.send(number)
             total += sum(peer.recv(timeout_s=20.0) for peer in peers)
             self.context.report({"round": number, "total": total})
+            self.wait()
             if self.context.stop_requested:
                 break
-            self.wait()
         for peer in peers:
             peer.send("stop")
         if self.context.stop_requested:
@@ -146,6 +148,16 @@ class Reader:
                 have = found.version
                 publisher.send((have, int(found.buffer.sum())))
             time.sleep(0.001)
+
+
+class Loner:
+    """Publishes to nobody."""
+
+    def __init__(self, context):
+        self.context = context
+
+    def run(self):
+        self.context.weight_writer(update(0)).publish(update(0))
 
 
 class Introducer:
