@@ -45,6 +45,9 @@ class Channel:
         self._reader = frames.FrameReader()
         self._fds: list[int] = []
         self._send_lock = threading.Lock()
+        self._pollers = {events: select.poll() for events in (select.POLLIN, select.POLLOUT)}
+        for events, poller in self._pollers.items():
+            poller.register(sock, events)
         sock.setblocking(False)
         sock.set_inheritable(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -152,8 +155,7 @@ class Channel:
     def _wait(self, events: int, timeout_s: float | None) -> bool:
         if self.closed:
             raise self._closed_error()
-        poller = select.poll()
-        poller.register(self._sock, events)
+        poller = self._pollers[events]
         return bool(poller.poll(None if timeout_s is None else max(timeout_s, 0.0) * 1000.0))
 
     def _closed_error(self) -> ChannelClosed:

@@ -75,7 +75,7 @@ class RoleContext:
         return self.stop.is_set()
 
     def on_stop(self, callback: Callable[[control.StopReason], None]) -> None:
-        """Call ``callback(reason)`` once, in the control thread, when the role shall end; at once if it shall already."""
+        """Call ``callback(reason)`` once, in the control thread, when the role shall end; now if it shall already."""
         with self._changed:
             self._on_stop.append(callback)
             reason = self.stop_reason
