@@ -40,7 +40,7 @@ def _what(run_or_model: str, overrides: Sequence[str], recipe_name: str) -> tupl
     newest = CheckpointStore(folder, keep=recipe.checkpoint.keep).newest()
     if newest is None:
         raise DataError(f"run {folder} has no complete checkpoint to evaluate")
-    return recipe, read_model_folder(newest.trainer_folder), f"{folder.name}, step {newest.version}"
+    return recipe, read_model_folder(newest.trainer_folder / "model"), f"{folder.name}, step {newest.version}"
 
 
 async def _evaluate(recipe: Recipe, files: ModelFiles) -> dict[str, Any]:

@@ -17,7 +17,9 @@ def load_causal_lm(folder: str, *, dtype: str = "float32", device: str = "cpu", 
     """
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     try:
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype), attn_implementation=attention, local_files_only=True
