@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from headrace.records import Group, Prompt, Rollout, Verdict, WeightSet, check_r
 
 Judge = Callable[[str, Mapping[str, Any]], Awaitable[Verdict]]
 Decode = Callable[[Sequence[int]], str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +44,10 @@ class Assembler:
     async def group(
         self, prompt: Prompt, state: GeneratorState, how: Attempts, *, admission: int, position: int, size: int
     ) -> Group:
-        """``size`` attempts at a prompt on one generator. Seeds depend on (run seed, purpose, position, member) alone."""
-        group_id = f"{how.purpose}-{admission}"
+        """``size`` attempts at a prompt on one generator. Seeds depend on (seed, purpose, position, member) alone."""
+        group_id = group_name(how.purpose, admission)
         members = [self._attempt(prompt, state, how, group_id, position, m) for m in range(size)]
-        rollouts = await _all(members)
+        rollouts = await gather_or_cancel(members)
         return Group(
             group_id=group_id,
             prompt=prompt,
@@ -58,10 +59,11 @@ class Assembler:
         self, prompt: Prompt, state: GeneratorState, how: Attempts, group_id: str, position: int, member: int
     ) -> list[Rollout]:
         seed = derive_seed(how.seed, how.purpose, position, member)
+        name = attempt_name(group_id, member)
         sampler = PooledSampler(
             self.pool,
             state,
-            request_id=f"{group_id}-{member}",
+            request_id=name,
             seed=seed,
             temperature=how.temperature,
             max_tokens=how.max_tokens,
@@ -70,11 +72,11 @@ class Assembler:
             lineage=how.lineage,
         )
         rollouts = await self.environment.run(prompt, sampler, group_id=group_id, seed=seed)
+        self.pool.release(state, [name])  # its slot is free while the verifier works
+        for rollout in rollouts:
+            check_rollout(rollout)
         verdict = await self._verdict(rollouts, prompt)
-        return [
-            replace(check_rollout(r), verdict=verdict, rollout_id=f"{group_id}-{member}" + (f".{i}" if i else ""))
-            for i, r in enumerate(rollouts)
-        ]
+        return [replace(r, verdict=verdict, rollout_id=name + (f".{i}" if i else "")) for i, r in enumerate(rollouts)]
 
     async def _verdict(self, rollouts: Sequence[Rollout], prompt: Prompt) -> Verdict:
         """One verdict for the attempt, on its last rollout's text. Unusable numbers are an error, never a score."""
@@ -83,10 +85,22 @@ class Assembler:
             return Verdict(reward=None, error="the engine returned a non-finite log-probability")
         if last.finish_reason == "abort":
             return Verdict(reward=None, error="the completion was aborted")
-        return await self.judge(self.decode(completion_ids(last)), prompt.row)
+        verdict = await self.judge(self.decode(completion_ids(last)), prompt.row)
+        if verdict.reward is not None and not np.isfinite(verdict.reward):
+            return replace(verdict, reward=None, error=f"the verifier returned the reward {verdict.reward}")
+        return verdict
 
 
-async def _all(members: Sequence[Awaitable[list[Rollout]]]) -> list[list[Rollout]]:
+def group_name(purpose: str, admission: int) -> str:
+    return f"{purpose}-{admission}"
+
+
+def attempt_name(group_id: str, member: int) -> str:
+    """Names an attempt's requests, rollouts and place in a generator."""
+    return f"{group_id}-{member}"
+
+
+async def gather_or_cancel(members: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Gather; when one fails or the group is cancelled, the others are cancelled too (their slots are freed)."""
     tasks = [asyncio.ensure_future(m) for m in members]
     try:

@@ -21,8 +21,9 @@ class Cut:
 
 def choose(ledger: Ledger) -> list[Outstanding] | None:
     """The finished groups with the earliest deadlines, a step's worth, or None when there are too few."""
-    finished = ledger.by_deadline(e for e in ledger.waiting() if e.finished)
-    return finished[: ledger.groups_per_step] if len(finished) >= ledger.groups_per_step else None
+    if ledger.num_ready < ledger.groups_per_step:
+        return None
+    return ledger.by_deadline(e for e in ledger.waiting() if e.finished)[: ledger.groups_per_step]
 
 
 def cut(ledger: Ledger, *, at_bound: str) -> Cut | None:
@@ -39,6 +40,7 @@ def cut(ledger: Ledger, *, at_bound: str) -> Cut | None:
     left = [e for e in ledger.waiting() if e.admission not in taken]
     late = ledger.overdue(left, step + 1)
     if late and at_bound == "wait":
+        _check_that_waiting_helps(ledger, step)
         return None
     dropped = _drop_until_it_fits(ledger, left, step + 1)
     for entry in dropped:
@@ -47,6 +49,17 @@ def cut(ledger: Ledger, *, at_bound: str) -> Cut | None:
     sweep(groups, step=step, max_lag=ledger.max_lag)
     ledger.assign(taken, step)
     return Cut(step=step, groups=groups, dropped=tuple(dropped))
+
+
+def _check_that_waiting_helps(ledger: Ledger, step: int) -> None:
+    """Raise ``LagViolation`` when some group misses its deadline even if all finish at once; else a run would hang."""
+    for place, entry in enumerate(ledger.by_deadline(ledger.waiting())):
+        trains_in = step + place // ledger.groups_per_step
+        if ledger.deadline(entry) < trains_in:
+            raise LagViolation(
+                f"group {entry.admission} can be trained in step {trains_in} at the earliest, at lag "
+                f"{trains_in - entry.oldest_version}; max_lag is {ledger.max_lag(trains_in)}: it should not have started"
+            )
 
 
 def _drop_until_it_fits(ledger: Ledger, left: list[Outstanding], first_step: int) -> list[Outstanding]:
@@ -67,13 +80,10 @@ def sweep(groups: Sequence[Group], *, step: int, max_lag: LagSchedule) -> None:
         for rollout in group.rollouts:
             if rollout.oldest_version == NO_VERSION:
                 continue
+            who = f"rollout {rollout.rollout_id}"
             newest = int(rollout.policy_version[rollout.trainable].max())
-            lag = step - rollout.oldest_version
-            if lag > max_lag(step):
-                raise LagViolation(
-                    f"rollout {rollout.rollout_id} would be trained at lag {lag} in step {step}, max_lag is {max_lag(step)}"
-                )
+            lag, bound = step - rollout.oldest_version, max_lag(step)
+            if lag > bound:
+                raise LagViolation(f"{who} would be trained at lag {lag} in step {step}, max_lag is {bound}")
             if newest > step:
-                raise LagViolation(
-                    f"rollout {rollout.rollout_id} has a token of version {newest}, newer than step {step}"
-                )
+                raise LagViolation(f"{who} has a token of version {newest}, newer than step {step}")

@@ -20,6 +20,7 @@ from headrace.pipeline.ledger import Outstanding
 MANIFEST = "manifest.json"
 CONTROLLER_PART = "controller.pkl"
 TRAINER_PART = "trainer"
+STEP, WRITING, ASIDE = "step_", ".writing_step_", ".aside_step_"  # folder names: complete, in progress, replaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,11 @@ class Checkpoint:
 
 
 class CheckpointStore:
-    """The checkpoints of one run. ``keep`` complete ones stay; an older one goes only after a newer one is complete."""
+    """The checkpoints of one run. ``keep`` complete ones stay; an older one goes only after a newer one is complete.
+
+    A checkpoint of a version beyond the one just written belongs to a future that was given up (it was damaged, or the
+    run was told to start from an older one): it goes too, or it would be resumed from later.
+    """
 
     def __init__(self, run_folder: str | Path, *, keep: int) -> None:
         self.folder = Path(run_folder) / "checkpoints"
@@ -65,8 +70,9 @@ class CheckpointStore:
 
     def begin(self, version: int) -> Path:
         """An empty temporary folder with the trainer's subfolder in it. Leftovers of earlier tries are removed."""
-        folder = self.folder / f".writing_step_{version:06d}"
-        shutil.rmtree(folder, ignore_errors=True)
+        for leftover in self.folder.glob(f"{WRITING}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        folder = self.folder / f"{WRITING}{version:06d}"
         (folder / TRAINER_PART).mkdir(parents=True)
         return folder
 
@@ -86,24 +92,44 @@ class CheckpointStore:
         temporary.write_text(json.dumps(manifest, indent=1))
         _sync(temporary)
         temporary.rename(folder / MANIFEST)
-        target = self.folder / f"step_{state.version:06d}"
-        shutil.rmtree(target, ignore_errors=True)
+        for directory in (*(d for d in folder.rglob("*") if d.is_dir()), folder):
+            _sync(directory)
+        return self._put_in_place(folder, state.version)
+
+    def _put_in_place(self, folder: Path, version: int) -> Checkpoint:
+        """Rename a complete folder; one of the same version stands aside until that is done."""
+        target, aside = self.folder / f"{STEP}{version:06d}", self.folder / f"{ASIDE}{version:06d}"
+        if target.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+            target.rename(aside)
         folder.rename(target)
         _sync(self.folder)
-        self._prune()
-        return Checkpoint(folder=target, version=state.version)
+        self._prune(version)
+        return Checkpoint(folder=target, version=version)
 
     def discard(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
     def complete(self) -> list[Checkpoint]:
         """Checkpoints with a manifest, oldest first; contents not verified."""
-        found = [p for p in self.folder.glob("step_*") if (p / MANIFEST).is_file()]
-        return [Checkpoint(folder=p, version=int(p.name.removeprefix("step_"))) for p in sorted(found)]
+        found: dict[int, Checkpoint] = {}
+        for prefix in (ASIDE, STEP):  # one that stands aside counts only while nothing took its place
+            for path in self.folder.glob(f"{prefix}*"):
+                number = path.name.removeprefix(prefix)
+                if number.isdecimal() and (path / MANIFEST).is_file():
+                    found[int(number)] = Checkpoint(folder=path, version=int(number))
+        return [found[version] for version in sorted(found)]
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint whose files are all as the manifest says; damaged ones are passed over, with a warning."""
-        for checkpoint in reversed(self.complete()):
+        """The newest checkpoint whose files are all as the manifest says. Damaged ones are passed over, with a warning.
+
+        A folder without a manifest (it was being written, or is not ours) is warned about as well.
+        """
+        complete = self.complete()
+        for folder in self.folder.glob(f"{STEP}*"):
+            if folder not in {c.folder for c in complete}:
+                warnings.warn(f"checkpoint {folder} is incomplete (no {MANIFEST}); it is not used", stacklevel=2)
+        for checkpoint in reversed(complete):
             damage = _damage(checkpoint.folder)
             if not damage:
                 return checkpoint
@@ -112,9 +138,14 @@ class CheckpointStore:
             )
         return None
 
-    def _prune(self) -> None:
-        for checkpoint in self.complete()[: -self._keep]:
-            shutil.rmtree(checkpoint.folder, ignore_errors=True)
+    def _prune(self, version: int) -> None:
+        """Remove what ``version``, just completed, makes superfluous."""
+        past = [c for c in self.complete() if c.version <= version]
+        for checkpoint in self.complete():
+            if checkpoint not in past[-self._keep :]:
+                shutil.rmtree(checkpoint.folder, ignore_errors=True)
+        for aside in self.folder.glob(f"{ASIDE}*"):
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def _damage(folder: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
-from headrace.pipeline.assembler import Assembler, Attempts
+from headrace.pipeline.assembler import Assembler, Attempts, gather_or_cancel
 from headrace.pipeline.generator_pool import GeneratorPool, GeneratorState
 from headrace.protocols import PromptSource
 from headrace.records import Group
@@ -37,8 +36,8 @@ class Evaluator:
         """Pin the newest weights on the generators that have them, and sample every held-out prompt from those."""
         states, version = await self._pin()
         prompts = [self.source.at(i) for i in range(min(self.num_prompts, len(self.source)))]
-        groups = await asyncio.gather(
-            *(
+        groups = await gather_or_cancel(
+            [
                 self.assembler.group(
                     prompt,
                     states[i % len(states)],
@@ -48,7 +47,7 @@ class Evaluator:
                     size=self.samples_per_prompt,
                 )
                 for i, prompt in enumerate(prompts)
-            )
+            ]
         )
         self._check(groups, version)
         return Evaluation(version=version, groups=tuple(groups))
@@ -57,7 +56,7 @@ class Evaluator:
         able = [s for s in self.pool.states.values() if "pinned" in s.weight_sets]
         if not able:
             raise ConfigError("no generator holds a second set of weights, so evaluation cannot run beside training")
-        versions = await asyncio.gather(*(self.pool.pin(s, self.timeout_s) for s in able))
+        versions = await gather_or_cancel([self.pool.pin(s, self.timeout_s) for s in able])
         newest = max(versions)
         return [s for s, v in zip(able, versions, strict=True) if v == newest], newest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from headrace.pipeline.ledger import Ledger
 
@@ -15,12 +16,19 @@ class GateDecision:
     reason: str = ""
 
 
+class Gate(Protocol):
+    """Decides whether one more group may start on a generator that samples from ``acked_version``."""
+
+    def decide(self, ledger: Ledger, acked_version: int) -> GateDecision: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionGate:
     """Admits a group on a generator iff ``target_step - acked_version <= max_lag(target_step)``.
 
-    With n outstanding groups the new one can always be trained last, in step ``trainer_version + n // groups_per_step``;
-    training in deadline order is feasible whenever any order is. So the bound holds without ever dropping a group.
+    With n outstanding groups the new one can always be trained last, in step ``trainer_version + n //
+    groups_per_step``; training in deadline order is feasible whenever any order is. So the bound holds without ever
+    dropping a group.
     (The simpler rule "at most (max_lag + 1) * groups_per_step outstanding" reaches lag max_lag + 1.)
     """
 

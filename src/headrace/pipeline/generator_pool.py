@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from headrace.errors import HeadraceError, PublicationError, WaitTimeout
 from headrace.pipeline.messages import Acked, Cancel, Finished, GeneratorReady, Pin, Pinned, Stop, Submit, Usage
 from headrace.pipeline.signal import Changed
@@ -23,32 +25,46 @@ class Link(Protocol):
 
 @dataclass(slots=True)
 class GeneratorState:
-    """``unacked_since`` is the time the oldest version it has not confirmed was published, None when it is up to date."""
+    """``attempts`` are the policy attempts that were promised to it and still need it; what fills its slots."""
 
     name: str
     link: Link
     num_slots: int = 0
     weight_sets: tuple[str, ...] = ("policy",)
     acked_version: int = -1
-    num_policy: int = 0  # policy sequences asked of it and not returned
+    attempts: set[str] = field(default_factory=set)
     usage: Usage = field(default_factory=Usage)
-    unacked_since: float | None = None
     futures: dict[str, asyncio.Future[Completion]] = field(default_factory=dict)
     outbox: list[GenerationRequest] = field(default_factory=list)
     pins: list[asyncio.Future[int]] = field(default_factory=list)
     max_pause_s: float = 0.0
     max_probe_error: float = 0.0
 
+    @property
+    def num_policy(self) -> int:
+        """Policy sequences it has or is about to get."""
+        return len(self.attempts)
+
+    @property
+    def owed(self) -> list[str]:
+        """Requests it was sent and has not answered."""
+        queued = {r.request_id for r in self.outbox}
+        return [r for r in self.futures if r not in queued]
+
 
 class GeneratorPool:
-    """Sends requests, resolves completions, keeps acknowledged versions. One reader task a generator."""
+    """Sends requests, resolves completions, keeps acknowledged versions. One reader task a generator.
+
+    ``last_heard`` is the time of the newest message of any generator.
+    """
 
     def __init__(self, links: dict[str, Link], changed: Changed, clock: Callable[[], float]) -> None:
         self.states = {name: GeneratorState(name=name, link=link) for name, link in links.items()}
         self._changed = changed
         self._clock = clock
-        self._published = -1
+        self._published: dict[int, float] = {}  # versions that somebody may still have to confirm: when they came
         self._stopping = False
+        self.last_heard = clock()
 
     async def start(self, timeout_s: float) -> None:
         """Wait until every generator has loaded its weights."""
@@ -59,7 +75,6 @@ class GeneratorPool:
             state.num_slots = message.num_slots
             state.weight_sets = message.weight_sets
             state.acked_version = message.version
-            self._published = max(self._published, message.version)
 
     def readers(self) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self._read(s), name=f"read-{s.name}") for s in self.states.values()]
@@ -67,14 +82,15 @@ class GeneratorPool:
     async def _read(self, state: GeneratorState) -> None:
         while True:
             message = await state.link.recv()
+            self.last_heard = self._clock()
             match message:
                 case Finished():
                     state.usage = message.usage
                     self._resolve(state, message.completions)
                 case Acked():
                     self._acknowledge(state, message)
-                case Pinned():
-                    state.pins.pop(0).set_result(message.version)
+                case Pinned() if state.pins:
+                    self._pinned(state.pins.pop(0), message.version)
                 case _:
                     raise HeadraceError(f"generator '{state.name}' sent an unexpected {type(message).__name__}")
             self._changed.notify()
@@ -85,29 +101,44 @@ class GeneratorPool:
             if future is not None and not future.done():
                 future.set_result(completion)
 
+    @staticmethod
+    def _pinned(future: asyncio.Future[int], version: int) -> None:
+        # Whoever asked may have given up; the answer still takes its place in the queue.
+        if not future.done():
+            future.set_result(version)
+
     def _acknowledge(self, state: GeneratorState, message: Acked) -> None:
         state.usage = message.usage
         state.acked_version = message.version
         state.max_pause_s = max(state.max_pause_s, message.pause_s)
         state.max_probe_error = max(state.max_probe_error, message.probe_error)
-        if message.version >= self._published:
-            state.unacked_since = None
 
     def published(self, version: int) -> None:
-        """The trainer published ``version``; every generator owes an acknowledgement from now on."""
-        self._published = version
-        for state in self.states.values():
-            if state.acked_version < version and state.unacked_since is None:
-                state.unacked_since = self._clock()
+        """The trainer published ``version``; every generator owes an acknowledgement, of it or of a newer one."""
+        behind = min(s.acked_version for s in self.states.values())
+        self._published = {v: t for v, t in self._published.items() if v > behind}
+        self._published[version] = self._clock()
 
     def check_acknowledged(self, timeout_s: float) -> None:
         """Raise ``PublicationError`` when a generator has owed an acknowledgement for too long: a lost update."""
+        now = self._clock()
         for state in self.states.values():
-            if state.unacked_since is not None and self._clock() - state.unacked_since > timeout_s:
+            lost = [v for v, t in self._published.items() if v > state.acked_version and now - t > timeout_s]
+            if lost:
                 raise PublicationError(
                     f"generator '{state.name}' still samples from version {state.acked_version}, {timeout_s:g} s after "
-                    f"version {self._published} was published"
+                    f"version {min(lost)} was published"
                 )
+
+    def reserve(self, state: GeneratorState, attempts: Sequence[str]) -> None:
+        """Promise policy attempts to a generator: they count for its slots before their first request is sent."""
+        state.attempts.update(attempts)
+
+    def release(self, state: GeneratorState, attempts: Sequence[str]) -> None:
+        """These attempts need the generator no more (sampled, failed or cancelled). Repeating it does no harm."""
+        if not state.attempts.isdisjoint(attempts):
+            state.attempts.difference_update(attempts)
+            self._changed.notify()
 
     def request(self, state: GeneratorState, request: GenerationRequest) -> asyncio.Future[Completion]:
         """Queue a request; everything queued in one turn of the event loop travels in one message."""
@@ -129,7 +160,7 @@ class GeneratorPool:
         known = tuple(r for r in request_ids if r in state.futures)
         for request_id in known:
             state.futures.pop(request_id).cancel()
-        if known:
+        if known and not self._stopping:
             state.link.send(Cancel(request_ids=known))
 
     async def pin(self, state: GeneratorState, timeout_s: float) -> int:
@@ -173,8 +204,10 @@ class PooledSampler:
     async def generate(
         self, prefix_ids: IntArray, *, max_tokens: int | None = None, stop_token_ids: Sequence[int] | None = None
     ) -> Completion:
-        """Continue ``prefix_ids`` within what is left of the attempt's budget."""
+        """Continue ``prefix_ids`` within what is left of the attempt's budget; of none left, nothing is sampled."""
         budget = self._budget if max_tokens is None else min(max_tokens, self._budget)
+        if budget <= 0:
+            return _nothing(f"{self._request_id}/{self._calls}", self._lineage)
         request = GenerationRequest(
             request_id=f"{self._request_id}/{self._calls}",
             prefix_ids=prefix_ids,
@@ -193,6 +226,17 @@ class PooledSampler:
             raise
         self._budget -= len(completion.token_ids)
         return completion
+
+
+def _nothing(request_id: str, lineage: int) -> Completion:
+    return Completion(
+        request_id=request_id,
+        token_ids=np.zeros(0, np.int32),
+        logprob=np.zeros(0, np.float32),
+        policy_version=np.zeros(0, np.int32),
+        finish_reason="length",
+        lineage=lineage,
+    )
 
 
 async def _recv(link: Link, timeout_s: float, what: str) -> Any:

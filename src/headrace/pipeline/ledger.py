@@ -15,6 +15,7 @@ class Outstanding:
     """One admitted group.
 
     ``admitted_version`` is what its generator had acknowledged when it was admitted: no token of it can be older.
+    ``group_version`` is the version of the oldest token it got, known once it is finished (and it has any).
     ``step`` is the step it was cut for, None while it waits.
     """
 
@@ -25,6 +26,7 @@ class Outstanding:
     generator: str
     admitted_version: int
     group: Group | None = None
+    group_version: int = NO_VERSION  # kept here: deadlines are looked at far more often than groups finish
     step: int | None = None
 
     @property
@@ -34,9 +36,7 @@ class Outstanding:
     @property
     def oldest_version(self) -> int:
         """Version of the oldest token it has, or may still get."""
-        if self.group is not None and self.group.oldest_version != NO_VERSION:
-            return self.group.oldest_version
-        return self.admitted_version
+        return self.group_version if self.group_version != NO_VERSION else self.admitted_version
 
 
 def last_step_for(version: int, max_lag: LagSchedule) -> int:
@@ -114,7 +114,7 @@ class Ledger:
             return
         if entry.finished:
             raise ValueError(f"group {admission} finished twice")
-        self._entries[admission] = replace(entry, group=group)
+        self._entries[admission] = replace(entry, group=group, group_version=group.oldest_version)
 
     def remove(self, admission: int) -> Outstanding | None:
         """Give a group's place back (dropped or refilled)."""

@@ -1,0 +1,170 @@
+"""Runs the real controller, ledger, gate, batcher, assembler, pool, packing and checkpoints against scripted roles."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.errors import WaitTimeout
+from headrace.pipeline.assembler import Assembler, Attempts
+from headrace.pipeline.batch_builder import BatchBuilder
+from headrace.pipeline.checkpoint import Checkpoint, CheckpointStore, ControllerState
+from headrace.pipeline.controller import Controller, Parts
+from headrace.pipeline.evaluation import Evaluator
+from headrace.pipeline.gate import Gate
+from headrace.pipeline.generator_pool import GeneratorPool, Link
+from headrace.pipeline.ledger import Outstanding
+from headrace.pipeline.sim.board import Board
+from headrace.pipeline.sim.chance import Chance
+from headrace.pipeline.sim.history import History, WatchedChanges
+from headrace.pipeline.sim.links import link_pair
+from headrace.pipeline.sim.numbered_prompts import NumberedPrompts
+from headrace.pipeline.sim.scenario import Scenario
+from headrace.pipeline.sim.scripted_generator import ScriptedGenerator
+from headrace.pipeline.sim.scripted_trainer import ScriptedTrainer
+from headrace.pipeline.sim.scripted_verifier import ScriptedVerifier
+from headrace.pipeline.sim.virtual_loop import run_virtual
+from headrace.tasks.single_turn import SingleTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a scenario.
+
+    ``finished`` says that all steps were done, ``error`` what the run ended with (None when it ended by itself), and
+    ``role_errors`` what scripted roles died of: a batch the trainer refused, a request a generator could not make sense
+    of. ``left`` are the groups outstanding at the end, ``num_admitted`` the admission numbers given out (earlier parts
+    of a resumed run included), ``end_s`` the virtual time.
+    """
+
+    scenario: Scenario
+    history: History
+    version: int
+    finished: bool
+    error: Exception | None
+    role_errors: tuple[Exception, ...]
+    left: tuple[Outstanding, ...]
+    num_admitted: int
+    end_s: float
+
+
+def simulate(
+    scenario: Scenario, *, folder: Path | None = None, resume: Checkpoint | None = None, gate: Gate | None = None
+) -> Outcome:
+    """Run a scenario to its end. ``folder`` is the run folder (none: no checkpoints); ``resume`` goes on from there.
+
+    ``gate`` replaces the admission gate, to see what a worse one does.
+    """
+    return run_virtual(_simulate(scenario, folder, resume, gate))
+
+
+async def _simulate(scenario: Scenario, folder: Path | None, resume: Checkpoint | None, gate: Gate | None) -> Outcome:
+    state = resume.controller_state() if resume is not None else None
+    lineage = state.lineage + 1 if state is not None else 0
+    chance, board = Chance(scenario.seed), Board(state.version if state is not None else 0)
+    ours, theirs = link_pair("trainer", chance, scenario.link_s)
+    trainer = ScriptedTrainer(scenario, board, theirs, lineage=lineage)
+    roles = [trainer.run()]
+    links: dict[str, Link] = {}
+    for index in range(scenario.num_generators):
+        name = f"generator-{index}"
+        links[name], end = link_pair(name, chance, scenario.link_s)
+        roles.append(ScriptedGenerator(index, scenario, board, end).run())
+    history = History()
+    controller = _controller(scenario, history, ours, links, folder, state, lineage, gate)
+    tasks = [asyncio.create_task(role) for role in roles]
+    if scenario.stop_at_s is not None:
+        asyncio.get_running_loop().call_later(scenario.stop_at_s, controller.request_stop)
+    finished, error = await _run(controller, scenario.limit_s)
+    for task in tasks:
+        task.cancel()
+    ends = [trainer.error, *await asyncio.gather(*tasks, return_exceptions=True)]
+    final = controller.state()
+    return Outcome(
+        scenario=scenario,
+        history=history,
+        version=trainer.version,
+        finished=finished,
+        error=error,
+        role_errors=tuple(e for e in ends if isinstance(e, Exception) and not isinstance(e, TimeoutError)),
+        left=final.entries,
+        num_admitted=final.next_admission,
+        end_s=asyncio.get_running_loop().time(),
+    )
+
+
+async def _run(controller: Controller, limit_s: float) -> tuple[bool, Exception | None]:
+    try:
+        async with asyncio.timeout(limit_s):
+            return await controller.run(), None
+    except TimeoutError:
+        return False, WaitTimeout(f"the simulated run was not over after {limit_s:g} s of virtual time")
+    except Exception as error:
+        return False, error
+
+
+def _controller(
+    scenario: Scenario,
+    history: History,
+    trainer: Link,
+    links: dict[str, Link],
+    folder: Path | None,
+    state: ControllerState | None,
+    lineage: int,
+    gate: Gate | None,
+) -> Controller:
+    recipe = scenario.recipe()
+    clock = asyncio.get_running_loop().time
+    changed = WatchedChanges(history)
+    pool = GeneratorPool(links, changed, clock)
+    assembler = Assembler(environment=SingleTurn(), judge=ScriptedVerifier(scenario), decode=_decode, pool=pool)
+    controller = Controller(
+        Parts(
+            recipe=recipe,
+            trainer=trainer,
+            pool=pool,
+            changed=changed,
+            assembler=assembler,
+            train_source=NumberedPrompts(scenario.num_prompts),
+            evaluator=_evaluator(scenario, assembler, pool, lineage) if scenario.eval_every else None,
+            attempts=_attempts(scenario, "train", lineage),
+            builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=1.0),
+            recorder=history,
+            checkpoints=CheckpointStore(folder, keep=scenario.keep) if folder is not None else None,
+            max_lag=scenario.lag_schedule(),
+            clock=clock,
+            resume=state,
+            gate=gate,
+        )
+    )
+    changed.ledger = controller.ledger
+    return controller
+
+
+def _evaluator(scenario: Scenario, assembler: Assembler, pool: GeneratorPool, lineage: int) -> Evaluator:
+    return Evaluator(
+        assembler=assembler,
+        pool=pool,
+        source=NumberedPrompts(scenario.eval_prompts, "held-out"),
+        attempts=_attempts(scenario, "eval", lineage),
+        num_prompts=scenario.eval_prompts,
+        samples_per_prompt=2,
+        timeout_s=scenario.timeout_s,
+    )
+
+
+def _attempts(scenario: Scenario, purpose: str, lineage: int) -> Attempts:
+    return Attempts(
+        temperature=1.0,
+        max_tokens=scenario.max_tokens,
+        stop_token_ids=(0,),
+        weights="policy" if purpose == "train" else "pinned",
+        seed=scenario.seed,
+        purpose=purpose,
+        lineage=lineage,
+    )
+
+
+def _decode(ids: object) -> str:
+    return str(list(ids))  # type: ignore[call-overload]
