@@ -130,13 +130,17 @@ class ControllerRole:
             recorder = parts.recorder
             controller = Controller(parts)
             loop = asyncio.get_running_loop()
-            self._context.on_stop(lambda reason: loop.call_soon_threadsafe(controller.request_stop))
+
+            def on_stop(reason: str) -> None:
+                loop.call_soon_threadsafe(controller.request_stop)
+
+            self._context.on_stop(on_stop)
             finished = await controller.run()
             self._context.done({"finished": finished, "version": controller.ledger.trainer_version})
         finally:
             if recorder is not None:
                 recorder.close()
-            verifiers.close()
+            await verifiers.close()
 
 
 def controller(context: RoleContext, *, plan: RunPlan) -> ControllerRole:
@@ -204,9 +208,7 @@ def _controller_parts(
             timeout_s=recipe.run.timeout_s,
         ),
         attempts=attempts("train", recipe.sampling.temperature, "policy"),
-        builder=BatchBuilder(
-            algorithm=recipe.algorithm, batch=recipe.batch, temperature=recipe.sampling.temperature
-        ),
+        builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=recipe.sampling.temperature),
         recorder=_recorder(context, plan, codec),
         checkpoints=CheckpointStore(plan.run_folder, keep=recipe.checkpoint.keep),
         max_lag=constant_lag(recipe.async_.max_lag),

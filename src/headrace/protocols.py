@@ -142,9 +142,9 @@ class WeightWriter(Protocol):
 
 
 class WeightReader(Protocol):
-    """A generator's end: the newest complete version, or None when there is nothing newer than ``have``."""
+    """A generator's end: the newest complete version, or None when there is nothing newer than version ``have``."""
 
-    def newest(self, have: int) -> WeightUpdate | None: ...
+    def newest(self, have: int, lineage: int = 0) -> WeightUpdate | None: ...
 
 
 class Clock(Protocol):

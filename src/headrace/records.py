@@ -283,7 +283,9 @@ def rollout_from_completions(
             token_ids=np.concatenate([prompt.token_ids, completion.token_ids]).astype(np.int32),
             trainable=trainable,
             behaviour_logprob=np.concatenate([np.zeros(p, np.float32), completion.logprob]).astype(np.float32),
-            policy_version=np.concatenate([np.full(p, NO_VERSION, np.int32), completion.policy_version]).astype(np.int32),
+            policy_version=np.concatenate([np.full(p, NO_VERSION, np.int32), completion.policy_version]).astype(
+                np.int32
+            ),
             finish_reason=completion.finish_reason,
             lineage=completion.lineage,
         )

@@ -54,16 +54,14 @@ async def _evaluate(recipe: Recipe, files: ModelFiles) -> dict[str, Any]:
     _, source = make_sources(recipe, codec, files.context_length)
     prompts = [source.at(i) for i in range(min(recipe.eval.num_prompts, len(source)))]
     completions = await asyncio.to_thread(_sample, recipe, files, prompts, codec.eos_token_ids)
-    pool = VerifierPool(
-        spec_of(recipe), num_workers=recipe.reward.num_workers, time_limit_s=recipe.reward.time_limit_s
-    )
+    pool = VerifierPool(spec_of(recipe), num_workers=recipe.reward.num_workers, time_limit_s=recipe.reward.time_limit_s)
     await pool.start()
     try:
         groups = await asyncio.gather(
             *(_judged(recipe, pool, codec, prompt, i, completions) for i, prompt in enumerate(prompts))
         )
     finally:
-        pool.close()
+        await pool.close()
     return evaluation_stats(groups)
 
 

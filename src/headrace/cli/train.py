@@ -91,9 +91,7 @@ def run_demo(overrides: Sequence[str] = (), *, runs: str = "runs", console: Cons
     return run_train("demo", overrides, runs=runs, console=console)
 
 
-def _run(
-    recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, started: float, resumed: bool
-) -> int:
+def _run(recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, started: float, resumed: bool) -> int:
     plan = _plan(recipe, model, folder, console=console, resumed=resumed)
     if plan is None:
         return 0
@@ -104,11 +102,11 @@ def _run(
     result = outcome.result or {}
     if not result.get("finished"):
         where = f"at step {result['version']} of {recipe.run.steps}" if result else "before it could write a checkpoint"
-        console.print(
-            f"stopped {where}; go on with: headrace train --resume {folder}", highlight=False, soft_wrap=True
-        )
+        console.print(f"stopped {where}; go on with: headrace train --resume {folder}", highlight=False, soft_wrap=True)
         return outcome.exit_code or INTERRUPTED
-    _finish(recipe, folder, watcher, console=console, wall_s=time.monotonic() - started, num_orphans=outcome.num_orphans)
+    _finish(
+        recipe, folder, watcher, console=console, wall_s=time.monotonic() - started, num_orphans=outcome.num_orphans
+    )
     return 0
 
 

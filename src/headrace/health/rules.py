@@ -104,7 +104,7 @@ def _entropy_cause(*, solved: bool, gained: float) -> str:
     if solved:
         return "The task is nearly solved."
     if gained >= LEARNT_PASS_RATE:
-        return f"The policy settles on what works (pass rate {gained:+.2f} since the start); little is left to explore with."
+        return f"The policy settles on what works: pass rate {gained:+.2f} since the start."
     return "The policy stopped exploring before it found the answers."
 
 

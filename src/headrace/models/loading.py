@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def load_causal_lm(folder: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa") -> PreTrainedModel:
+def load_causal_lm(
+    folder: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
+) -> PreTrainedModel:
     """Load weights, config and nothing else; ``dtype`` is torch's name ('float32', 'bfloat16').
 
     Raises ``DataError`` naming the folder when it does not hold a causal language model.
@@ -26,4 +28,5 @@ def load_causal_lm(folder: str, *, dtype: str = "float32", device: str = "cpu", 
         )
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"model folder {folder!r} does not load as a causal language model: {error}") from error
-    return model.to(device)
+    placed: PreTrainedModel = torch.nn.Module.to(model, torch.device(device))
+    return placed

@@ -25,7 +25,9 @@ def group_metrics(groups: Sequence[Group], step: int) -> dict[str, float]:
         "rollout/truncated_frac": float(np.mean([r.finish_reason == "length" for r in rollouts] or [False])),
         "rollout/lag_mean": float(lags.mean()),
         "rollout/lag_max": float(lags.max()),
-        "rollout/mixed_version_frac": float(np.mean([_mixed(r.policy_version[r.trainable]) for r in rollouts] or [0])),
+        "rollout/mixed_version_frac": float(
+            np.mean([_mixed(r.policy_version[r.trainable]) for r in rollouts] or [False])
+        ),
         "rollout/zero_variance_frac": kinds.zero_variance_frac,
         "rollout/all_right_frac": kinds.all_right / max(kinds.total, 1),
         "rollout/all_wrong_frac": kinds.all_wrong / max(kinds.total, 1),

@@ -8,6 +8,7 @@ passed the same verifier before the run); a verifier that raises has *failed*, w
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,10 +30,10 @@ MAX_FAILED_STARTS = 3
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    completion: str
-    row: Mapping[str, Any]
+    payload: bytes  # pickled (completion, row)
     future: asyncio.Future[Verdict]
     attempts: int = 0  # times it was the item at which a process ended
+    unread: int = 0  # times a process ended with it before anything was judged
 
 
 class VerifierPool:
@@ -73,12 +74,13 @@ class VerifierPool:
 
     async def start(self) -> None:
         """Start all processes. Raises ``VerifierBroken`` with the reason when the verifier cannot be built."""
-        try:
-            first = await asyncio.gather(*(self._launch() for _ in range(self.num_workers)))
-        except WorkerGone as gone:
-            await self.close()
-            raise VerifierBroken(f"verifier '{self.spec.name}' does not start: {gone}") from None
-        self._tasks = [asyncio.create_task(self._serve(worker)) for worker in first]
+        first = await asyncio.gather(*(self._launch() for _ in range(self.num_workers)), return_exceptions=True)
+        for failure in first:
+            if isinstance(failure, BaseException):
+                await self.close()
+                raise VerifierBroken(f"verifier '{self.spec.name}' does not start: {failure}") from None
+        workers = [worker for worker in first if isinstance(worker, WorkerProcess)]
+        self._tasks = [asyncio.create_task(self._serve(worker)) for worker in workers]
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def judge(self, completion: str, row: Mapping[str, Any]) -> Verdict:
@@ -88,7 +90,11 @@ class VerifierPool:
                 return Verdict(reward=None, error=self._broken)
             if self._closed or not self._tasks:
                 raise VerifierBroken(f"verifier pool '{self.spec.name}' is not running")
-            job = _Job(completion, row, asyncio.get_running_loop().create_future())
+            try:
+                payload = pickle.dumps((completion, dict(row)), protocol=pickle.HIGHEST_PROTOCOL)
+            except Exception as error:  # pickling may fail in any way the row's values like
+                return Verdict(reward=None, error=f"the row cannot be sent to a verifier process: {error}")
+            job = _Job(payload, asyncio.get_running_loop().create_future())
             self._jobs.append(job)
             self._dispatch_soon()
             verdict = await job.future
@@ -168,7 +174,7 @@ class VerifierPool:
             if not batch:
                 self._idle[worker] = woken
                 return
-            worker.send_batch([(job.completion, job.row) for job in batch.values()])
+            worker.send_batch([job.payload for job in batch.values()])
             woken.set()
 
     async def _watch(self) -> None:
@@ -192,12 +198,13 @@ class VerifierPool:
         culprit = jobs.get(current)
         self.stats.count_end(timed_out=worker.timed_out)
         for job in reversed(jobs.values()):
-            if job is culprit:
-                job.attempts += 1
-            if job.attempts < MAX_ATTEMPTS:
+            job.attempts += job is culprit
+            job.unread += culprit is None
+            if job.attempts < MAX_ATTEMPTS and job.unread < MAX_FAILED_STARTS:
                 self._jobs.appendleft(job)
             elif not job.future.done():
-                job.future.set_result(self._ended_it_twice(worker, code))
+                unread = Verdict(reward=None, error="verifier processes keep ending before they judge anything")
+                job.future.set_result(self._ended_it_twice(worker, code) if job is culprit else unread)
         self._dispatch_soon()
 
     def _ended_it_twice(self, worker: WorkerProcess, code: int) -> Verdict:

@@ -68,15 +68,13 @@ def _build(spec: VerifierSpec, sock: socket.socket) -> Verifier | None:
         return None
 
 
-def _judge_batch(
-    verifier: Verifier, batch: list[tuple[str, Mapping[str, Any]]], sock: socket.socket, progress: ProgressPage
-) -> None:
+def _judge_batch(verifier: Verifier, batch: list[bytes], sock: socket.socket, progress: ProgressPage) -> None:
     done: list[tuple[int, Verdict]] = []
     flushed = time.monotonic()
-    for item, (completion, row) in enumerate(batch):
+    for item, payload in enumerate(batch):
         start = time.monotonic()
         progress.write(item, start)
-        verdict = judge(verifier, completion, row)
+        verdict = judge(verifier, *pickle.loads(payload))
         end = time.monotonic()
         done.append((item, replace(verdict, time_s=end - start)))
         if end - flushed > FLUSH_S:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,8 @@ class WorkerProcess:
         progress.write(IDLE, 0.0)
         return worker
 
-    def send_batch(self, batch: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        """Hand over (completion, row) pairs; items are numbered by their place."""
+    def send_batch(self, batch: Sequence[bytes]) -> None:
+        """Hand over pickled (completion, row) pairs; items are numbered by their place."""
         self._progress.write(IDLE, 0.0)
         self._sent_s = time.monotonic()
         self._send(pickle.dumps(list(batch), protocol=pickle.HIGHEST_PROTOCOL))
