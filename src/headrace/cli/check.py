@@ -101,7 +101,7 @@ def _look(data: TaskData, recipe: Recipe) -> tuple[list[str], list[str]]:
         for source in (data.train, data.held_out)
     ]
     repeated = sum(n - 1 for n in ids[0].values())
-    if repeated:
+    if repeated and task.name == "file":  # generators repeat themselves; that is their distribution
         warnings.append(f"{repeated:,} training rows repeat another one's prompt and answer.")
     if overlap := len(ids[0].keys() & ids[1].keys()):
         warnings.append(

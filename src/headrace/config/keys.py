@@ -115,7 +115,7 @@ def hint(path: str) -> str:
     if name in REFUSED:
         return f" {REFUSED[name]}"
     known = [*all_keys(), *sorted(section_paths())]
-    found = _same_name(name, known) or _close_in_section(section, name, known)
+    found = _same_name(name, known) or OTHER_NAMES.get(name) or _close_in_section(section, name, known)
     found = found or _foreign(name) or _close(path, known) or _close_name(name, known)
     return f" Did you mean '{found}'?" if found else ""
 

@@ -78,7 +78,7 @@ class RewardSection(Section):
     verifier: str = Field(
         default="task",
         pattern=r"^(task|exact|number|math|.+:[A-Za-z_][A-Za-z0-9_]*)$",
-        description="'task' (its own), 'exact', 'number', 'math', or your function: 'file.py:name', 'package.module:name'",
+        description="'task' (its own), 'exact', 'number', 'math', or your function ('file.py:name', 'a.module:name')",
     )
     num_workers: PositiveInt = Field(default=1, description="verifier processes")
     time_limit_s: PositiveFloat = Field(
@@ -202,6 +202,7 @@ class GeneratorSection(Section):
 class TrainerSection(Section):
     """The training side."""
 
+    num_ranks: PositiveInt = Field(default=1, description="data-parallel trainer processes (CPU)")
     threads: PositiveInt = Field(default=1, description="compute threads of the trainer")
     device: Device = Field(default="cpu", description="'cpu', 'cuda' or 'cuda:N'")
 

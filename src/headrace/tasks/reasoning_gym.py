@@ -42,8 +42,8 @@ def make_rows(
     num_train = params.get("size", TRAIN_ROWS)
     if not isinstance(num_train, int) or isinstance(num_train, bool) or num_train < 1:
         raise ConfigError(f"task.params.size: found {num_train!r}; allowed: a whole number >= 1.")
-    held_out = generate_rows(name, options, num_rows=num_held_out, seed=_HELD_OUT_SEED)
-    held_out = list({row["prompt"]: row for row in held_out}.values())
+    drawn = generate_rows(name, options, num_rows=2 * num_held_out, seed=_HELD_OUT_SEED)  # small generators repeat
+    held_out = list({row["prompt"]: row for row in drawn}.values())[:num_held_out]
     taken = {row["prompt"] for row in held_out}
     train = [r for r in generate_rows(name, options, num_rows=num_train, seed=seed) if r["prompt"] not in taken]
     if not train:
