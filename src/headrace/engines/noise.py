@@ -25,7 +25,6 @@ def uniform(seed: npt.NDArray[np.int64], position: npt.NDArray[np.int64]) -> npt
     The seed is mixed before the position is added: neighbouring seeds then give unrelated streams instead of one
     stream shifted by a token.
     """
-    with np.errstate(over="ignore"):
-        stream = _mix(seed.astype(np.uint64) + _GOLDEN)
-        bits = _mix(stream + (position.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    stream = _mix(seed.astype(np.uint64) + _GOLDEN)  # arrays wrap around without a warning
+    bits = _mix(stream + (position.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
     return ((bits >> np.uint64(64 - _BITS)).astype(np.float64) + 0.5) * _SCALE

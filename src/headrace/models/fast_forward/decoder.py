@@ -35,17 +35,20 @@ class CacheView(Protocol):
 
 
 class Layer:
-    """Fused weights of one layer; matrices are stored [out, in] as Hugging Face does."""
+    """Fused weights of one layer: matrices are stored [out, in] as Hugging Face does, and used by their transposes.
+
+    Norm weights are float32, times the square root of their width (see ``FusedDecoder.normed``).
+    """
 
     def __init__(self, decoder: FusedDecoder) -> None:
         hidden, inner, d = decoder.hidden, decoder.inner, decoder.head_dim
         heads = decoder.num_heads + 2 * decoder.num_kv_heads
-        self.input_norm = decoder.new(hidden)
-        self.qkv = decoder.new(heads * d, hidden)
-        self.out = decoder.new(hidden, decoder.num_heads * d)
-        self.post_norm = decoder.new(hidden)
-        self.gate_up = decoder.new(2 * inner, hidden)
-        self.down = decoder.new(hidden, inner)
+        self.input_norm = decoder.new_norm(hidden)
+        self.qkv_t = decoder.new(heads * d, hidden).t()
+        self.out_t = decoder.new(hidden, decoder.num_heads * d).t()
+        self.post_norm = decoder.new_norm(hidden)
+        self.gate_up_t = decoder.new(2 * inner, hidden).t()
+        self.down_t = decoder.new(hidden, inner).t()
 
 
 class FusedDecoder:
@@ -68,12 +71,16 @@ class FusedDecoder:
         self.num_planes = int(config.num_hidden_layers)
         self.dtype: torch.dtype = model.get_input_embeddings().weight.dtype
         self.device: torch.device = model.get_input_embeddings().weight.device
-        self._eps = float(config.rms_norm_eps)
+        # Square roots of width x epsilon, to be added to a norm in quadrature.
+        self._floor = {
+            width: torch.tensor(math.sqrt(width * float(config.rms_norm_eps)), device=self.device)
+            for width in (self.hidden, self.head_dim)
+        }
         self._tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
         self._rotary = RotaryTable(model.model.rotary_emb, int(config.max_position_embeddings))
         self.embed = self.new(self.vocab_size, self.hidden)
         self.head = self.embed if self._tied else self.new(self.vocab_size, self.hidden)
-        self.norm = self.new(self.hidden)
+        self.norm = self.new_norm(self.hidden)
         self.layers = [self._new_layer() for _ in range(self.num_planes)]
         # name -> view into a fused tensor, and the shape a value is brought to before it is broadcast into the view
         self._targets = {name: (view, tuple(shape)) for name, view, shape in self._named_targets()}
@@ -82,6 +89,9 @@ class FusedDecoder:
 
     def new(self, *shape: int) -> Tensor:
         return torch.empty(shape, dtype=self.dtype, device=self.device)
+
+    def new_norm(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float32, device=self.device)
 
     # ---- weights
 
@@ -98,6 +108,8 @@ class FusedDecoder:
         if value.numel() != math.prod(shape):
             raise PublicationError(f"weights {name!r} have shape {tuple(value.shape)}, not {math.prod(shape)} values")
         view.copy_(value.reshape(shape))
+        if name.endswith("norm.weight"):
+            view.mul_(math.sqrt(value.shape[-1]))
 
     def copy_from(self, other: FusedDecoder) -> None:
         """Take over the weights of a decoder of the same model."""
@@ -123,17 +135,17 @@ class FusedDecoder:
 
     def _matrices(self, layer: Layer) -> Iterator[tuple[str, Tensor]]:
         h, k, d = self.num_heads, self.num_kv_heads, self.head_dim
-        query, key, value = layer.qkv.split([h * d, k * d, k * d])
-        gate, up = layer.gate_up.split(self.inner)
+        query, key, value = layer.qkv_t.t().split([h * d, k * d, k * d])
+        gate, up = layer.gate_up_t.t().split(self.inner)
         yield "input_layernorm", layer.input_norm
         yield "self_attn.q_proj", self.paired(query.view(h, d, self.hidden))
         yield "self_attn.k_proj", self.paired(key.view(k, d, self.hidden))
         yield "self_attn.v_proj", value
-        yield "self_attn.o_proj", layer.out
+        yield "self_attn.o_proj", layer.out_t.t()
         yield "post_attention_layernorm", layer.post_norm
         yield "mlp.gate_proj", gate
         yield "mlp.up_proj", up
-        yield "mlp.down_proj", layer.down
+        yield "mlp.down_proj", layer.down_t.t()
 
     def paired(self, heads: Tensor) -> Tensor:
         """View [heads, D, ...] stored pair by pair as [heads, 2, D/2, ...], the order Hugging Face stores it in."""
@@ -152,7 +164,7 @@ class FusedDecoder:
             query = heads[:, : self.num_heads].view(n, k, -1, d)  # the heads of a group share keys and a mask row
             mixed = F.scaled_dot_product_attention(query, plane[:, :k], plane[:, k:], attn_mask=view.mask)
             x = self._combine(x, mixed.reshape(n, -1), layer)
-        return head_logits(self._normed(x, self.norm), self.head)
+        return head_logits(self.normed(x, self.norm), self.head)
 
     def prefill(self, tokens: Tensor) -> list[Tensor]:
         """Keys and values of int64 tokens [B, P] at positions 0.., one plane [B, 2K, P, D] a layer.
@@ -166,9 +178,7 @@ class FusedDecoder:
     def score(self, tokens: Tensor) -> Tensor:
         """float32 log-probability [B, L-1] of tokens 1.. of int64 [B, L] given what stands before, temperature 1."""
         b, length = tokens.shape
-        hidden = (
-            self._normed(self._causal(tokens, None), self.norm).view(b, length, -1)[:, :-1].reshape(-1, self.hidden)
-        )
+        hidden = self.normed(self._causal(tokens, None), self.norm).view(b, length, -1)[:, :-1].reshape(-1, self.hidden)
         following = tokens[:, 1:].reshape(-1)
         parts = [
             chosen_logprob(
@@ -196,7 +206,7 @@ class FusedDecoder:
 
     def _project(self, x: Tensor, layer: Layer, rotation: Tensor) -> Tensor:
         """Rotated queries, rotated keys and values of hidden states [n, hidden]: [n, H + 2K, D]."""
-        fused = torch.mm(self._normed(x, layer.input_norm), layer.qkv.t())
+        fused = torch.mm(self.normed(x, layer.input_norm), layer.qkv_t)
         heads = fused.view(len(x), self.num_heads + 2 * self.num_kv_heads, self.head_dim)
         turned = heads[:, : self.num_heads + self.num_kv_heads]
         _rotate(self._head_norm(turned, layer), rotation, turned)
@@ -208,12 +218,19 @@ class FusedDecoder:
 
     def _combine(self, x: Tensor, mixed: Tensor, layer: Layer) -> Tensor:
         """Attention's output projection and the gated MLP, both added to the residual stream in place."""
-        x.addmm_(mixed, layer.out.t())
-        gate, up = torch.mm(self._normed(x, layer.post_norm), layer.gate_up.t()).split(self.inner, dim=-1)
-        return x.addmm_(F.silu(gate).mul_(up), layer.down.t())
+        x.addmm_(mixed, layer.out_t)
+        fused = torch.mm(self.normed(x, layer.post_norm), layer.gate_up_t)
+        return x.addmm_(F.silu(fused[:, : self.inner]).mul_(fused[:, self.inner :]), layer.down_t)
 
-    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (x.shape[-1],), weight, self._eps)
+    def normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        """RMS norm over the last dimension D in float32, returned in x's dtype.
+
+        x / sqrt(mean(x^2) + eps) * w = x / sqrt(sum(x^2) + D eps) * (w sqrt(D)): half the operations, since the square
+        root of a sum of squares is one operation and so is adding in quadrature. ``weight`` holds w sqrt(D).
+        """
+        wide = x.float()
+        size = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).hypot_(self._floor[x.shape[-1]])
+        return (wide / size).mul_(weight).to(x.dtype)
 
 
 def _rotate(heads: Tensor, rotation: Tensor, out: Tensor) -> None:

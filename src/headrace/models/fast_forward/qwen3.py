@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torch.nn import functional as F
-
 from headrace.models.fast_forward.decoder import FusedDecoder, Layer
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ class Qwen3Layer(Layer):
 
     def __init__(self, decoder: FusedDecoder) -> None:
         super().__init__(decoder)
-        self.head_norm = decoder.new(decoder.num_heads + decoder.num_kv_heads, decoder.head_dim)
+        self.head_norm = decoder.new_norm(decoder.num_heads + decoder.num_kv_heads, decoder.head_dim)
 
 
 class Qwen3Decoder(FusedDecoder):
@@ -35,4 +33,4 @@ class Qwen3Decoder(FusedDecoder):
 
     def _head_norm(self, heads: Tensor, layer: Layer) -> Tensor:
         assert isinstance(layer, Qwen3Layer)
-        return F.rms_norm(heads, (self.head_dim,), None, self._eps).mul_(layer.head_norm)
+        return self.normed(heads, layer.head_norm)
