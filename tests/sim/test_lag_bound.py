@@ -55,7 +55,7 @@ def test_generators_that_take_weights_at_their_own_pace_keep_the_bound(max_lag: 
 def test_the_naive_gate_breaks_the_bound_by_one_in_the_same_scenario(max_lag: int) -> None:
     scenario = replace(SLOW_TAKERS, max_lag=max_lag, take_s=(0.5,))
     assert violations(simulate(scenario)) == []
-    outcome = simulate(scenario, gate=NaiveGate(scenario.steps, max_lag))
+    outcome = simulate(scenario, alter=lambda parts: replace(parts, gate=NaiveGate(scenario.steps, max_lag)))
     assert isinstance(outcome.error, LagViolation)
     assert f"lag {max_lag + 1}" in str(outcome.error)
 

@@ -56,9 +56,10 @@ def _check_that_waiting_helps(ledger: Ledger, step: int) -> None:
     for place, entry in enumerate(ledger.by_deadline(ledger.waiting())):
         trains_in = step + place // ledger.groups_per_step
         if ledger.deadline(entry) < trains_in:
+            lag, bound = trains_in - entry.oldest_version, ledger.max_lag(trains_in)
             raise LagViolation(
-                f"group {entry.admission} can be trained in step {trains_in} at the earliest, at lag "
-                f"{trains_in - entry.oldest_version}; max_lag is {ledger.max_lag(trains_in)}: it should not have started"
+                f"group {entry.admission} can be trained in step {trains_in} at the earliest, at lag {lag}; max_lag is "
+                f"{bound}: it should not have started"
             )
 
 

@@ -34,7 +34,7 @@ class ControllerState:
     lineage: int
     next_position: int
     next_admission: int
-    num_admitted_refills: int
+    refills_in_a_row: int
     entries: tuple[Outstanding, ...]
 
 
@@ -102,7 +102,12 @@ class CheckpointStore:
         if target.exists():
             shutil.rmtree(aside, ignore_errors=True)
             target.rename(aside)
-        folder.rename(target)
+        try:
+            folder.rename(target)
+        except OSError:
+            if aside.exists():
+                aside.rename(target)
+            raise
         _sync(self.folder)
         self._prune(version)
         return Checkpoint(folder=target, version=version)
@@ -140,12 +145,12 @@ class CheckpointStore:
 
     def _prune(self, version: int) -> None:
         """Remove what ``version``, just completed, makes superfluous."""
-        past = [c for c in self.complete() if c.version <= version]
-        for checkpoint in self.complete():
-            if checkpoint not in past[-self._keep :]:
-                shutil.rmtree(checkpoint.folder, ignore_errors=True)
-        for aside in self.folder.glob(f"{ASIDE}*"):
-            shutil.rmtree(aside, ignore_errors=True)
+        complete = self.complete()
+        past = [c for c in complete if c.version <= version]
+        kept = {c.folder for c in past[-self._keep :]}
+        for folder in (*(c.folder for c in complete), *self.folder.glob(f"{ASIDE}*")):
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _damage(folder: Path) -> str:

@@ -119,13 +119,14 @@ class Controller:
         )
         self._next_position = state.next_position if state else 0
         self._next_admission = state.next_admission if state else 0
-        self._refills_in_a_row = state.num_admitted_refills if state else 0
+        self._refills_in_a_row = state.refills_in_a_row if state else 0
         self._reissue = self._take_back(state.entries) if state else []
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._inflight = _Inflight()
         self._saved: asyncio.Future[Saved] | None = None  # set while the trainer writes its part
         self._stop = False
         self._ending = False
+        self._committing = False
         self._doing = ""  # what besides training is waited for
         self._failure: BaseException | None = None
         self._last_change = parts.clock()
@@ -251,10 +252,13 @@ class Controller:
         """End the run when weights got lost or nothing moves any more, and name what is missing."""
         timeout_s = self._p.recipe.run.timeout_s
         while True:
+            before = self._p.clock()
             await asyncio.sleep(TICK_S)
+            now = self._p.clock()
+            if now - before > TICK_S + timeout_s / 2:
+                continue  # this process itself was held up: what the others sent meanwhile is read first
             self._p.pool.check_acknowledged(timeout_s)
-            quiet_s = self._p.clock() - max(self._last_change, self._p.pool.last_heard)
-            if quiet_s > timeout_s:
+            if now - max(self._last_change, self._p.pool.last_heard) > timeout_s and not self._committing:
                 raise WaitTimeout(f"nothing moved for {timeout_s:g} s; waiting for {self._missing()}")
 
     def _missing(self) -> str:
@@ -483,9 +487,13 @@ class Controller:
         if not error:
             try:
                 # Hashing and syncing gigabytes takes seconds, in which generators must not be left without orders.
+                self._committing = True
                 await asyncio.to_thread(store.commit, folder, self.state())
             except OSError as problem:
                 error = str(problem)
+            finally:
+                self._committing = False
+                self._last_change = self._p.clock()
         if error:
             store.discard(folder)
         return error
@@ -505,7 +513,7 @@ class Controller:
             lineage=self._p.attempts.lineage,
             next_position=self._next_position,
             next_admission=self._next_admission,
-            num_admitted_refills=self._refills_in_a_row,
+            refills_in_a_row=self._refills_in_a_row,
             entries=(*self.ledger.entries(), *self._reissue),
         )
 

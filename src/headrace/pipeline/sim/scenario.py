@@ -58,7 +58,9 @@ class Scenario:
 
     eval_every: int = 0
     eval_prompts: int = 4
+    eval_every_s: float = 0.0
     checkpoint_every: int = 0
+    checkpoint_every_s: float = 0.0
     keep: int = 2
 
     # Faults. Versions and times refer to the run at hand.
@@ -79,6 +81,10 @@ class Scenario:
         about it has arrived, and the gate counts from what was confirmed.
         """
         return (self.max_lag + 2) * self.groups_per_step
+
+    @property
+    def evaluates(self) -> bool:
+        return self.eval_every > 0 or self.eval_every_s > 0
 
     def lag_schedule(self) -> Callable[[int], int]:
         """The bound by step: ``max_lag``, then what ``falls`` says."""
@@ -104,7 +110,11 @@ class Scenario:
                 "batch": batch,
                 "async": asynchrony,
                 "algorithm": AlgorithmSection.model_validate({"zero_variance": self.zero_variance}),
-                "eval": EvalSection(every_steps=self.eval_every, num_prompts=self.eval_prompts),
-                "checkpoint": CheckpointSection(every_steps=self.checkpoint_every, every_minutes=0.0, keep=self.keep),
+                "eval": EvalSection(
+                    every_steps=self.eval_every, every_minutes=self.eval_every_s / 60, num_prompts=self.eval_prompts
+                ),
+                "checkpoint": CheckpointSection(
+                    every_steps=self.checkpoint_every, every_minutes=self.checkpoint_every_s / 60, keep=self.keep
+                ),
             }
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from headrace.pipeline.batch_builder import BatchBuilder
 from headrace.pipeline.checkpoint import Checkpoint, CheckpointStore, ControllerState
 from headrace.pipeline.controller import Controller, Parts
 from headrace.pipeline.evaluation import Evaluator
-from headrace.pipeline.gate import Gate
 from headrace.pipeline.generator_pool import GeneratorPool, Link
 from headrace.pipeline.ledger import Outstanding
 from headrace.pipeline.sim.board import Board
@@ -26,6 +26,8 @@ from headrace.pipeline.sim.scripted_trainer import ScriptedTrainer
 from headrace.pipeline.sim.scripted_verifier import ScriptedVerifier
 from headrace.pipeline.sim.virtual_loop import run_virtual
 from headrace.tasks.single_turn import SingleTurn
+
+Alter = Callable[[Parts], Parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +52,16 @@ class Outcome:
 
 
 def simulate(
-    scenario: Scenario, *, folder: Path | None = None, resume: Checkpoint | None = None, gate: Gate | None = None
+    scenario: Scenario, *, folder: Path | None = None, resume: Checkpoint | None = None, alter: Alter | None = None
 ) -> Outcome:
     """Run a scenario to its end. ``folder`` is the run folder (none: no checkpoints); ``resume`` goes on from there.
 
-    ``gate`` replaces the admission gate, to see what a worse one does.
+    ``alter`` may replace parts of the controller, to see what a worse or a broken one does.
     """
-    return run_virtual(_simulate(scenario, folder, resume, gate))
+    return run_virtual(_simulate(scenario, folder, resume, alter or (lambda parts: parts)))
 
 
-async def _simulate(scenario: Scenario, folder: Path | None, resume: Checkpoint | None, gate: Gate | None) -> Outcome:
+async def _simulate(scenario: Scenario, folder: Path | None, resume: Checkpoint | None, alter: Alter) -> Outcome:
     state = resume.controller_state() if resume is not None else None
     lineage = state.lineage + 1 if state is not None else 0
     chance, board = Chance(scenario.seed), Board(state.version if state is not None else 0)
@@ -72,7 +74,10 @@ async def _simulate(scenario: Scenario, folder: Path | None, resume: Checkpoint 
         links[name], end = link_pair(name, chance, scenario.link_s)
         roles.append(ScriptedGenerator(index, scenario, board, end).run())
     history = History()
-    controller = _controller(scenario, history, ours, links, folder, state, lineage, gate)
+    parts = alter(_parts(scenario, history, ours, links, folder, state, lineage))
+    controller = Controller(parts)
+    if isinstance(parts.changed, WatchedChanges):
+        parts.changed.ledger = controller.ledger
     tasks = [asyncio.create_task(role) for role in roles]
     if scenario.stop_at_s is not None:
         asyncio.get_running_loop().call_later(scenario.stop_at_s, controller.request_stop)
@@ -104,7 +109,7 @@ async def _run(controller: Controller, limit_s: float) -> tuple[bool, Exception 
         return False, error
 
 
-def _controller(
+def _parts(
     scenario: Scenario,
     history: History,
     trainer: Link,
@@ -112,34 +117,28 @@ def _controller(
     folder: Path | None,
     state: ControllerState | None,
     lineage: int,
-    gate: Gate | None,
-) -> Controller:
+) -> Parts:
     recipe = scenario.recipe()
     clock = asyncio.get_running_loop().time
     changed = WatchedChanges(history)
     pool = GeneratorPool(links, changed, clock)
     assembler = Assembler(environment=SingleTurn(), judge=ScriptedVerifier(scenario), decode=_decode, pool=pool)
-    controller = Controller(
-        Parts(
-            recipe=recipe,
-            trainer=trainer,
-            pool=pool,
-            changed=changed,
-            assembler=assembler,
-            train_source=NumberedPrompts(scenario.num_prompts),
-            evaluator=_evaluator(scenario, assembler, pool, lineage) if scenario.eval_every else None,
-            attempts=_attempts(scenario, "train", lineage),
-            builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=1.0),
-            recorder=history,
-            checkpoints=CheckpointStore(folder, keep=scenario.keep) if folder is not None else None,
-            max_lag=scenario.lag_schedule(),
-            clock=clock,
-            resume=state,
-            gate=gate,
-        )
+    return Parts(
+        recipe=recipe,
+        trainer=trainer,
+        pool=pool,
+        changed=changed,
+        assembler=assembler,
+        train_source=NumberedPrompts(scenario.num_prompts),
+        evaluator=_evaluator(scenario, assembler, pool, lineage) if scenario.evaluates else None,
+        attempts=_attempts(scenario, "train", lineage),
+        builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=1.0),
+        recorder=history,
+        checkpoints=CheckpointStore(folder, keep=scenario.keep) if folder is not None else None,
+        max_lag=scenario.lag_schedule(),
+        clock=clock,
+        resume=state,
     )
-    changed.ledger = controller.ledger
-    return controller
 
 
 def _evaluator(scenario: Scenario, assembler: Assembler, pool: GeneratorPool, lineage: int) -> Evaluator:
