@@ -18,7 +18,7 @@ from headrace.curation.lag import constant_lag
 
 if TYPE_CHECKING:
     from headrace.pipeline.generator_role import GeneratorRole
-    from headrace.pipeline.trainer_role import TrainerRole
+    from headrace.pipeline.trainer_role import FollowerRole, TrainerRole
     from headrace.transports.role_context import RoleContext
 
 CONTROLLER, TRAINER = "controller", "trainer"
@@ -45,6 +45,11 @@ class RunPlan:
         return int(Path(self.resume).name.removeprefix("step_")) if self.resume else None
 
 
+def trainer_names(recipe: Recipe) -> list[str]:
+    """The ranks of the trainer; the first one answers and publishes."""
+    return [TRAINER, *(f"{TRAINER}-{i}" for i in range(1, recipe.trainer.num_ranks))]
+
+
 def generator_names(recipe: Recipe) -> list[str]:
     return [f"generator-{i}" for i in range(recipe.generator.num_generators)]
 
@@ -52,20 +57,33 @@ def generator_names(recipe: Recipe) -> list[str]:
 # ---- trainer -----------------------------------------------------------------------------------------------------
 
 
-def trainer(context: RoleContext, *, plan: RunPlan) -> TrainerRole:
-    """The trainer's role."""
-    from headrace.pipeline.trainer_role import TrainerRole
+def trainer(context: RoleContext, *, plan: RunPlan) -> TrainerRole | FollowerRole:
+    """One rank of the trainer."""
+    from headrace.pipeline.trainer_role import FollowerRole, TrainerRole
+
+    names = trainer_names(plan.recipe)
+    rank = names.index(context.name)
 
     def make() -> Any:
         import torch
 
+        from headrace.training.ranks import Ranks
         from headrace.training.trainer import PolicyTrainer
 
         torch.set_num_threads(context.threads)
         torch.manual_seed(plan.recipe.run.seed)
-        return PolicyTrainer(plan.model_folder, plan.recipe, total_steps=plan.recipe.run.steps, lineage=plan.lineage)
+        meeting = Path(plan.run_folder) / "logs" / f"ranks-{plan.attempt}"
+        return PolicyTrainer(
+            plan.model_folder,
+            plan.recipe,
+            total_steps=plan.recipe.run.steps,
+            lineage=plan.lineage,
+            ranks=Ranks.join(rank, len(names), str(meeting)),
+        )
 
     resume = str(Path(plan.resume) / "trainer") if plan.resume else None
+    if rank > 0:
+        return FollowerRole(make, context.peer(CONTROLLER), resume=resume)
     return TrainerRole(make, context.peer(CONTROLLER), context.weight_writer, resume=resume)
 
 
@@ -117,11 +135,13 @@ class ControllerRole:
 
     async def _run(self) -> None:
         from headrace.pipeline.controller import Controller
+        from headrace.pipeline.trainer_link import TrainerLink
         from headrace.transports.channel import AsyncChannel
 
         names = generator_names(self._plan.recipe)
         links = {name: await AsyncChannel.open(self._context.peer(name)) for name in names}
-        trainer_link = await AsyncChannel.open(self._context.peer(TRAINER))
+        ranks = [await AsyncChannel.open(self._context.peer(name)) for name in trainer_names(self._plan.recipe)]
+        trainer_link = TrainerLink(ranks[0], ranks[1:])
         verifiers = _verifier_pool(self._plan.recipe)
         recorder = None
         try:
@@ -224,7 +244,9 @@ def _recorder(context: RoleContext, plan: RunPlan, codec: Any) -> Any:
     from headrace.tracking.rollout_store import RolloutStore
 
     recipe, attempt = plan.recipe, plan.attempt
-    threads = recipe.trainer.threads + recipe.generator.threads * recipe.generator.num_generators
+    threads = (
+        recipe.trainer.threads * recipe.trainer.num_ranks + recipe.generator.threads * recipe.generator.num_generators
+    )
     return RunRecorder(
         tracker=_tracker(plan),
         rollouts=RolloutStore(plan.run_folder, attempt=attempt),

@@ -157,7 +157,7 @@ def _places(recipe: Recipe, files: ModelFiles | None) -> str:
 def _ratio_note(recipe: Recipe) -> list[str]:
     if recipe.async_.max_lag or updates_per_step(recipe) > 1:
         return []
-    keys = "ratio_max" if isinstance(recipe.algorithm.loss, CISPO) else "clip_low, clip_high and dual_clip"
+    keys = "ratio_max" if isinstance(recipe.algorithm.loss, CISPO) else "clip_low and clip_high"
     return [
         f"Note: with async.max_lag 0 and one update a step every ratio is 1 up to rounding, so algorithm.loss.{keys} "
         "hardly ever act."

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from headrace.build import CONTROLLER, TRAINER, RunPlan, generator_names
+from headrace.build import CONTROLLER, RunPlan, generator_names, trainer_names
 from headrace.cli.run_folder import check_room, find_run, new_run_folder
 from headrace.config.load import load
 from headrace.config.sections import Recipe
@@ -136,9 +136,10 @@ def _plan(recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, 
 def _specs(plan: RunPlan) -> list[RoleSpec]:
     recipe, args = plan.recipe, {"plan": plan}
     controller = RoleSpec(role="controller", name=CONTROLLER, factory="headrace.build:controller", args=args)
-    trainer = RoleSpec(
-        role="trainer", name=TRAINER, factory="headrace.build:trainer", args=args, threads=recipe.trainer.threads
-    )
+    trainers = [
+        RoleSpec(role="trainer", name=name, factory="headrace.build:trainer", args=args, threads=recipe.trainer.threads)
+        for name in trainer_names(recipe)
+    ]
     generators = [
         RoleSpec(
             role="generator",
@@ -149,7 +150,7 @@ def _specs(plan: RunPlan) -> list[RoleSpec]:
         )
         for name in generator_names(recipe)
     ]
-    return [controller, trainer, *generators]
+    return [controller, *trainers, *generators]
 
 
 def _finish(

@@ -52,7 +52,6 @@ OTHER_NAMES = {
     "clip_ratio_high": "algorithm.loss.clip_high",
     "eps_clip": "algorithm.loss.clip_high",
     "clip_ratio": "algorithm.loss.clip_high",
-    "delta": "algorithm.loss.dual_clip",
     "loss_type": "algorithm.loss_weight",
     "loss_agg_mode": "algorithm.loss_weight",
     "scale_rewards": "algorithm.advantage_scale",

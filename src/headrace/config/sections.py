@@ -128,16 +128,11 @@ class PPOClip(Section):
     name: Literal["ppo_clip"]
     clip_low: PositiveFloat = Field(default=0.2, description="ratio is clipped below at 1 - clip_low")
     clip_high: PositiveFloat = Field(default=0.2, description="ratio is clipped above at 1 + clip_high")
-    dual_clip: PositiveFloat | None = Field(
-        default=None, description="bound on the loss of negative advantages, > 1 (arXiv 1912.09729)"
-    )
 
     @model_validator(mode="after")
     def _sane(self) -> PPOClip:
         if self.clip_low >= 1:
             raise ValueError(f"clip_low {self.clip_low} is an offset below 1; found >= 1")
-        if self.dual_clip is not None and self.dual_clip <= 1:
-            raise ValueError(f"dual_clip {self.dual_clip} must be above 1")
         return self
 
 

@@ -10,6 +10,25 @@ from headrace.protocols import Trainer, Transport, WeightWriter
 from headrace.records import WeightUpdate
 
 
+class FollowerRole:
+    """A further rank of a data-parallel trainer: takes the same batches as the first one, says and publishes nothing."""
+
+    def __init__(
+        self, make_trainer: Callable[[], Trainer], controller: Transport, *, resume: str | None = None
+    ) -> None:
+        self._make_trainer = make_trainer
+        self._controller = controller
+        self._resume = resume
+
+    def run(self) -> None:
+        trainer = self._make_trainer()
+        if self._resume is not None:
+            trainer.load(self._resume)
+        while not isinstance(message := self._controller.recv(), Stop):
+            if isinstance(message, TrainStep):
+                trainer.step(message.batch)
+
+
 class TrainerRole:
     """Serves the controller until told to stop.
 

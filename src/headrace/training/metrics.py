@@ -12,6 +12,7 @@ from torch import Tensor
 
 from headrace.objectives.inputs import TokenLoss
 from headrace.training.optimizer import UpdateOutcome
+from headrace.training.ranks import Ranks
 
 FRACTIONS = {
     "clip_low": "loss/clip_frac_low",
@@ -59,6 +60,19 @@ class StepMeter:
         self._loss.append(loss)
         self._outcomes.append(outcome)
         self.num_nonfinite += not outcome.applied
+
+    def merged(self, ranks: Ranks) -> StepMeter:
+        """On rank 0 the token figures of all ranks; losses and outcomes are the same everywhere. Lag is of the whole
+        batch on every rank, so it is taken once."""
+        if ranks.size == 1:
+            return self
+        own = {name: torch.cat(parts) for name, parts in self._tokens.items()}
+        everybody = ranks.gather(own)
+        for other in everybody[1:]:
+            for name, values in other.items():
+                if name != "lag":
+                    self._tokens[name].append(values)
+        return self
 
     def result(self) -> dict[str, float]:
         """All metrics of the step by name; every value is finite or the metric is absent."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headrace.config.sections import OptimizerSection
 from headrace.curation.schedules import warmup_factor
+from headrace.training.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,15 @@ class PolicyOptimizer:
     def zero_grad(self) -> None:
         """Forget accumulated gradients."""
         self._adamw.zero_grad(set_to_none=True)
+
+    def sum_gradients(self, ranks: Ranks) -> None:
+        """Add up the gradients of all ranks; afterwards every rank holds the same ones."""
+        if ranks.size == 1:
+            return
+        for p in self._masters.values():
+            if p.grad is None:  # a rank that got no rows
+                p.grad = torch.zeros_like(p)
+        ranks.sum_tensors([p.grad for p in self._masters.values() if p.grad is not None])
 
     def apply(self) -> UpdateOutcome:
         """Clip, step, round. A gradient with NaN or infinity leaves weights, moments and schedule as they are."""

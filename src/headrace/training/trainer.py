@@ -25,6 +25,7 @@ from headrace.training.flops import FlopCounter
 from headrace.training.metrics import StepMeter
 from headrace.training.optimizer import PolicyOptimizer
 from headrace.training.publishing import fill_buffer, plan_buffer, probe_scores, probe_sequences
+from headrace.training.ranks import Ranks
 
 
 class PolicyTrainer:
@@ -32,10 +33,14 @@ class PolicyTrainer:
 
     The model computes with the published weights (``recipe.model.dtype``); float32 masters are the optimiser's.
     ``total_steps`` is the length of the whole run, resumed parts included (a fractional warm-up refers to it);
-    ``lineage`` numbers the resumes. Compute threads are set by the process that owns the trainer.
+    ``lineage`` numbers the resumes. Compute threads are set by the process that owns the trainer. With several
+    ``ranks`` every one gets the same batches and ends each step with the same weights; rank 0 has the metrics of all.
     """
 
-    def __init__(self, folder: str, recipe: Recipe, *, total_steps: int, lineage: int = 0) -> None:
+    def __init__(
+        self, folder: str, recipe: Recipe, *, total_steps: int, lineage: int = 0, ranks: Ranks | None = None
+    ) -> None:
+        self._ranks = ranks or Ranks()
         self.version = 0
         self.lineage = lineage
         self.num_skipped_updates = 0
@@ -62,15 +67,20 @@ class PolicyTrainer:
         begun = time.perf_counter()
         check_batch(batch, version=self.version, lineage=self.lineage)
         meter = StepMeter()
-        flops = 0.0
-        proximal = self._prepare(batch, meter)
-        for index, update in enumerate(batch.updates):
-            flops += sum(self._flops.training(micro) for micro in update)
-            self._update(batch, update, index, proximal, meter)
+        flops = sum(self._flops.training(micro) for update in batch.updates for micro in update)
         for micro in _distinct(batch):
             meter.add_lag(batch.step - micro.policy_version[micro.trainable])
-            flops += self._flops.forward(micro) if proximal else 0.0
-        metrics = meter.result()
+        signal = [any(bool((micro.loss_weight != 0).any()) for micro in update) for update in batch.updates]
+        mine = self._ranks.share(batch)
+        proximal = self._prepare(mine, meter)
+        if proximal:
+            flops += sum(self._flops.forward(micro) for micro in _distinct(batch))
+        for index, update in enumerate(mine.updates):
+            if signal[index]:
+                self._update(mine, update, index, proximal, meter)
+            else:
+                meter.num_empty += 1
+        metrics = meter.merged(self._ranks).result()
         self.num_skipped_updates += int(metrics["trainer/num_skipped_updates"])
         self.version += 1
         metrics |= {
@@ -127,9 +137,6 @@ class PolicyTrainer:
         meter: StepMeter,
     ) -> None:
         """One optimiser step; its loss is the sum over all tokens of value * weight, however they are split."""
-        if not any(bool((micro.loss_weight != 0).any()) for micro in update):
-            meter.num_empty += 1
-            return
         total, finite = 0.0, True
         for micro in update:
             check_lag(micro, step=batch.step, max_lag=batch.max_lag)
@@ -137,10 +144,12 @@ class PolicyTrainer:
             total, finite = total + loss, finite and fine
             if not finite:
                 break
-        if not finite:
+        total, num_failed = self._ranks.sum_values(total, float(not finite))
+        if num_failed:
             self._optimizer.zero_grad()
             meter.num_nonfinite += 1
             return
+        self._optimizer.sum_gradients(self._ranks)
         meter.add_update(total, self._optimizer.apply())
 
     def _backward(

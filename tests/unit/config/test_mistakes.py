@@ -28,7 +28,6 @@ CASES = {
     "unknown device": ("trainer: {device: gpu}", ["trainer.device", "'cuda:N'"]),
     "section that is a number": ("run: 3", ["section 'run': found 3", "steps, seed, timeout_s"]),
     "file that is a list": ("- run", ["found a list", "a mapping of sections"]),
-    "value that breaks the loss": ("algorithm: {loss: {dual_clip: 0.5}}", ["dual_clip 0.5 must be above 1"]),
     "nucleus sampling": ("sampling: {top_p: 0.9}", ["'sampling.top_p'", "Truncated sampling does not exist here"]),
     "base that is not there": ("extends: grpoo", ["extends", "'grpoo'", "Did you mean 'grpo'?"]),
     "two bases": ("extends: [grpo, cispo]", ["extends", "one path or name"]),
