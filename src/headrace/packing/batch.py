@@ -18,7 +18,7 @@ import numpy.typing as npt
 from headrace.errors import RecordError
 from headrace.packing.eligible import masked_reason
 from headrace.packing.loss_weights import token_weights
-from headrace.packing.rows import choose_rows
+from headrace.packing.rows import plan_rows
 from headrace.records import NO_VERSION, Group, MicroBatch, PackedBatch, Rollout
 
 
@@ -106,7 +106,7 @@ def _deal(groups: list[list[_Item]], num_minibatches: int) -> list[list[_Item]]:
 
 
 def _micro_batches(items: Sequence[_Item], loss_weight: str, budget: int) -> tuple[MicroBatch, ...]:
-    """The rows of one update in micro-batches of equal width and at most ``budget`` tokens, as equal as can be."""
+    """The rows of one update in micro-batches of at most ``budget`` tokens each."""
     if not items:
         return ()
     lengths = [item.rollout.length for item in items]
@@ -116,10 +116,7 @@ def _micro_batches(items: Sequence[_Item], loss_weight: str, budget: int) -> tup
             f"rollout {worst.rollout_id} has {worst.length} tokens; batch.micro_batch_tokens is {budget}: raise it"
         )
     weights = token_weights(loss_weight, [i.rollout.num_trainable for i in items], [i.group for i in items])
-    rows = choose_rows(lengths, max_width=budget)
-    count = -(-len(rows.members) // (budget // rows.width))
-    bounds = [len(rows.members) * i // count for i in range(count + 1)]
-    return tuple(_fill(items, weights, rows.members[a:b], rows.width) for a, b in pairwise(bounds))
+    return tuple(_fill(items, weights, rows.members, rows.width) for rows in plan_rows(lengths, budget))
 
 
 def _blank(num_rows: int, width: int) -> MicroBatch:
