@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import RecordError
-from headrace.packing.rows import bin_rows, choose_rows
+from headrace.packing.rows import bin_rows, fill, plan_rows
 
 
 def test_first_fit_decreasing_by_hand():
@@ -25,24 +25,48 @@ def test_every_rollout_lies_in_one_row_and_rows_do_not_overflow(lengths, width):
     assert rows == bin_rows(lengths, width)
 
 
-def test_lengths_of_the_demo_fill_nine_tenths():
+@given(st.lists(st.integers(1, 60), max_size=80), st.integers(60, 400))
+def test_a_plan_holds_every_rollout_once_within_the_budget(lengths, budget):
+    plan = plan_rows(lengths, budget)
+    assert sorted(i for rows in plan for row in rows.members for i in row) == list(range(len(lengths)))
+    for rows in plan:
+        assert rows.size <= budget
+        assert max(sum(lengths[i] for i in row) for row in rows.members) <= rows.width
+    assert plan == plan_rows(lengths, budget)
+
+
+@pytest.mark.parametrize("budget", [1024, 2048, 8192])
+def test_lengths_of_short_completions_fill_nine_tenths(budget):
     rng = np.random.default_rng(0)
     for low, high in ((25, 50), (20, 75), (5, 300)):
         for _ in range(5):
-            rows = choose_rows(rng.integers(low, high, size=256).tolist())
-            assert rows.fill >= 0.9
-            assert rows.width <= 3 * high
+            lengths = rng.integers(low, high, size=256).tolist()
+            plan = plan_rows(lengths, budget)
+            assert fill(lengths, plan) >= 0.9
+            assert max(rows.width for rows in plan) <= 3 * high
 
 
 def test_equal_lengths_make_full_rows():
-    rows = choose_rows([40] * 10)
-    assert (rows.width, len(rows.members), rows.fill) == (40, 10, 1.0)
+    plan = plan_rows([40] * 10, 200)
+    assert [(rows.width, len(rows.members)) for rows in plan] == [(40, 5), (40, 5)]
+    assert fill([40] * 10, plan) == 1.0
 
 
-def test_width_is_bounded_by_the_budget_but_never_below_the_longest():
-    assert choose_rows([60, 30, 35], max_width=70).width <= 70
-    assert choose_rows([60], max_width=10).width == 60
+def test_sorting_wins_where_packing_leaves_holes():
+    # Two lengths that do not combine: one micro-batch of each is full, any common width is not.
+    plan = plan_rows([30] * 6 + [20] * 9, 180)
+    assert [(rows.width, len(rows.members)) for rows in plan] == [(30, 6), (20, 9)]
 
 
-def test_nothing_to_bin():
-    assert choose_rows([]).members == ()
+def test_packing_wins_where_lengths_spread():
+    lengths = [60, 10, 10, 10, 10, 10, 10]
+    plan = plan_rows(lengths, 120)
+    assert [rows.width for rows in plan] == [60]
+    assert fill(lengths, plan) == 1.0
+
+
+def test_edges():
+    assert plan_rows([], 100) == ()
+    assert fill([], ()) == 1.0
+    with pytest.raises(RecordError, match="micro-batch of 10"):
+        plan_rows([11], 10)
