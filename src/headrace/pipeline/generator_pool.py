@@ -98,6 +98,7 @@ class GeneratorPool:
     def _resolve(self, state: GeneratorState, completions: Sequence[Completion]) -> None:
         for completion in completions:
             future = state.futures.pop(completion.request_id, None)
+            state.attempts.discard(_attempt_of(completion.request_id))
             if future is not None and not future.done():
                 future.set_result(completion)
 
@@ -141,10 +142,15 @@ class GeneratorPool:
             self._changed.notify()
 
     def request(self, state: GeneratorState, request: GenerationRequest) -> asyncio.Future[Completion]:
-        """Queue a request; everything queued in one turn of the event loop travels in one message."""
+        """Queue a request; everything queued in one turn of the event loop travels in one message.
+
+        An attempt fills a slot while a request of it is out, not while its environment waits for something else.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Completion] = loop.create_future()
         state.futures[request.request_id] = future
+        if request.weights == "policy":
+            state.attempts.add(_attempt_of(request.request_id))
         if not state.outbox:
             loop.call_soon(self._flush, state)
         state.outbox.append(request)
@@ -177,6 +183,11 @@ class GeneratorPool:
         self._stopping = True
         for state in self.states.values():
             state.link.send(Stop())
+
+
+def _attempt_of(request_id: str) -> str:
+    """Requests are named ATTEMPT/CALL."""
+    return request_id.rpartition("/")[0]
 
 
 class PooledSampler:
