@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -57,6 +58,9 @@ def make_parser() -> argparse.ArgumentParser:
     explain = _command(commands, "explain", _explain, "say in sentences what a recipe does")
     evaluate = _command(commands, "eval", _eval, "held-out pass rate of a run's newest checkpoint or of a model")
     _command(commands, "recipes", _recipes, "list the bundled recipes")
+    fit = _command(commands, "fit", _fit, "fit a saturating curve to held-out pass rate against compute")
+    forecast = _command(commands, "forecast", _forecast, "say what pass rate a run will have at a given compute")
+    compare = _command(commands, "compare", _compare, "compare the curves of recipes: ceiling, efficiency, crossing")
 
     train.add_argument("recipe", nargs="?", help="a YAML file or the name of a bundled recipe; not with --resume")
     train.add_argument("--resume", metavar="RUN", help="go on with the run in this folder, by its own recipe")
@@ -71,7 +75,38 @@ def make_parser() -> argparse.ArgumentParser:
     )
     for command in (demo, train, check, explain, evaluate):
         command.add_argument("overrides", nargs="*", metavar="key.path=value", help=_OVERRIDES_HELP)
+    _curve_options(fit, forecast, compare)
     return parser
+
+
+def _curve_options(
+    fit: argparse.ArgumentParser, forecast: argparse.ArgumentParser, compare: argparse.ArgumentParser
+) -> None:
+    for command in (fit, forecast, compare):
+        command.add_argument("targets", nargs="+", metavar="RUN|FILE", help="run folders, or files with curves")
+        command.add_argument("--compute", metavar="NAME", help="compute column; of a run: device_s, flops, steps, ...")
+        command.add_argument("--score", metavar="NAME", help="score column (default: the held-out pass rate)")
+        command.add_argument("--from", dest="start", type=float, default=0.0, metavar="C", help="drop 0 < compute < C")
+        command.add_argument("--until", type=float, default=math.inf, metavar="C", help="fit up to this compute only")
+        command.add_argument("--method", choices=("least-squares", "grid"), default="least-squares")
+        command.add_argument("--interval", choices=("profile", "bootstrap"), default="profile")
+        command.add_argument(
+            "--r0", type=float, metavar="RATE", help="hold the starting pass rate instead of fitting it"
+        )
+        command.add_argument("--grid-a", nargs=2, type=float, metavar=("LOW", "HIGH"), help="ceilings of the grid")
+        command.add_argument("--grid-mid", nargs=2, type=float, metavar=("LOW", "HIGH"), help="C_mid of the grid")
+        command.add_argument("--draws", type=int, default=1000, help="bootstrap draws (default: 1000)")
+        command.add_argument("--level", type=float, default=0.9, help="level of the intervals (default: 0.9)")
+        command.add_argument("--json", metavar="OUT", help="write the figures to this file")
+    for command in (fit, compare):
+        command.add_argument("--plot", action="append", metavar="OUT", help="draw to a .png or .html file")
+    for command in (forecast, compare):
+        command.add_argument("--margin", type=float, default=0.02, help="what counts as different (default: 0.02)")
+    where = forecast.add_mutually_exclusive_group(required=True)
+    where.add_argument("--at", type=float, metavar="C", help="the compute to forecast")
+    where.add_argument("--budget", type=float, metavar="C", help="total compute: is going on to there worth it?")
+    forecast.add_argument("--target", type=float, metavar="RATE", help="the pass rate to reach: will it?")
+    compare.add_argument("--at", type=float, metavar="C", help="equal compute (default: the largest all have)")
 
 
 def print_error(message: str) -> None:
@@ -128,6 +163,24 @@ def _eval(options: argparse.Namespace) -> int:
     from headrace.cli.evaluate import run_eval
 
     return run_eval(options.target, options.overrides, recipe_name=options.recipe)
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from headrace.cli.fit import run_fit
+
+    return run_fit(options)
+
+
+def _forecast(options: argparse.Namespace) -> int:
+    from headrace.cli.forecast import run_forecast
+
+    return run_forecast(options)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from headrace.cli.compare import run_compare
+
+    return run_compare(options)
 
 
 def _recipes(options: argparse.Namespace) -> int:

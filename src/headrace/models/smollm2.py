@@ -20,7 +20,7 @@ _MISSING = "model.path 'smollm2' needs the packages of an extra: pip install 'he
 
 
 def ensure_folder() -> Path:
-    """The converted model's folder in the cache; converts once, in a process of its own (about ten seconds).
+    """The converted model's folder in the cache; converts once, in a process of its own (about a minute).
 
     Raises ``DataError`` when the extra's packages are missing or the conversion fails.
     """
@@ -31,6 +31,7 @@ def ensure_folder() -> Path:
     for module in ("gguf", "accelerate"):
         if importlib.util.find_spec(module) is None:
             raise DataError(f"{_MISSING} (there is no package '{module}').")
+    print(f"converting SmolLM2 once, into {folder} (a minute or so)", file=sys.stderr, flush=True)
     package_parent = str(Path(__file__).resolve().parents[2])
     paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}

@@ -98,7 +98,14 @@ def _parsed(text: str) -> Any:
 @lru_cache(maxsize=4096)
 def _parse_cached(text: str) -> Any:
     found = parse(f"${text}$", extraction_config=_CONFIG, fallback_mode="no_fallback", parsing_timeout=None)
-    return found[0] if found else None
+    return _with_imaginary_unit(found[0]) if found else None
+
+
+def _with_imaginary_unit(value: Any) -> Any:
+    """``9 - i`` as a complex number: the parser reads i as a symbol. Beside other symbols it may be an index."""
+    if isinstance(value, sympy.Expr) and {symbol.name for symbol in value.free_symbols} == {"i"}:
+        return value.subs(dict.fromkeys(value.free_symbols, sympy.I))
+    return value
 
 
 def _is_value(text: str) -> bool:
