@@ -93,8 +93,8 @@ def test_names_that_are_no_model(tmp_path):
         resolve_model("bundeld")
     with pytest.raises(DataError, match="there is no such folder"):
         resolve_model(str(tmp_path / "none"))
+    (tmp_path / "model.gguf").write_text("")
     with pytest.raises(DataError, match="is a file"):
-        (tmp_path / "model.gguf").write_text("")
         resolve_model(str(tmp_path / "model.gguf"))
 
 

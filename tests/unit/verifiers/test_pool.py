@@ -125,7 +125,7 @@ def test_callers_wait_when_too_many_are_pending(pool_of):
 
 
 def test_a_verifier_that_cannot_be_built(pool_of, tmp_path):
-    with pytest.raises(VerifierBroken, match="does not start: .*does not exist"):
+    with pytest.raises(VerifierBroken, match=r"does not start: .*does not exist"):
         judge_all(pool_of, VerifierSpec(f"{tmp_path}/none.py:f"), ["1"], {}, num_workers=2)
 
 
