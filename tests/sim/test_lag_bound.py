@@ -118,3 +118,25 @@ def test_slots_are_refilled_while_a_group_waits_for_its_last_member() -> None:
     outcome = simulate(narrow)
     assert violations(outcome) == []
     assert outcome.end_s < 1.1 * both_slots_busy_s
+
+
+def test_slots_of_dropped_groups_are_free_again() -> None:
+    """Four slots, and members that hang are dropped with their groups: each would take its slot with it for good."""
+    few = replace(FAST_GENERATOR, steps=60, num_slots=4, groups_per_step=1, max_lag=1, at_bound="drop")
+    outcome = simulate(replace(few, stall_prob=0.15, stall_s=40.0, train_s=0.2))
+    assert violations(outcome) == []
+    assert outcome.finished
+    assert sum(not d.entry.finished for d in outcome.history.drops) > 8
+    assert outcome.end_s < 150  # about 100; 210 if dropped groups were not cancelled in the generator
+
+
+def test_slow_prompts_keep_their_share_when_the_trainer_waits_and_are_on_record_when_it_drops() -> None:
+    """One prompt in eight hangs for 20 s. Waiting trains them all the same; dropping names each one lost."""
+    slow = replace(FAST_GENERATOR, steps=16, max_lag=2, stall_prob=0.06, stall_s=20.0, num_prompts=48)
+    waited = simulate(slow)
+    assert sorted(waited.history.trained_admissions) == list(range(48))
+    outcome = simulate(replace(slow, at_bound="drop"))
+    dropped = {d.entry.prompt.prompt_id for d in outcome.history.drops}
+    trained = {g.prompt.prompt_id for t in outcome.history.steps for g in t.groups}
+    assert dropped
+    assert {f"numbers-{i}" for i in range(48)} - trained <= dropped | {e.prompt.prompt_id for e in outcome.left}

@@ -132,6 +132,29 @@ def test_checkpoints_are_cut_between_steps_and_the_run_goes_on(tmp_path: Path) -
         assert all(e.step is None for e in state.entries)  # no step was under way
 
 
+def test_checkpoints_and_evaluations_by_the_clock(tmp_path: Path) -> None:
+    """Steps of about a second for about 20 s: a checkpoint every 3 s or at the first boundary after it."""
+    timed = replace(BASE, steps=20, checkpoint_every_s=3.0, eval_every_s=4.0)
+    outcome = simulate(timed, folder=tmp_path)
+    assert violations(outcome) == []
+    versions = [version for version, _ in outcome.history.checkpoints]
+    assert versions == sorted(set(versions))
+    assert 5 <= len(versions) <= 8
+    assert versions[-1] == 20
+    assert 5 <= len(outcome.history.evaluations) <= 7  # before, every 4 s, after
+
+
+def test_step_and_version_agree_after_a_resume(tmp_path: Path) -> None:
+    """Saved at version 6: the first weights sampled from are version 6, the next step is the one from 6 to 7."""
+    first = simulate(replace(BASE, checkpoint_every=6, trainer_hangs_at=8, max_lag=0), folder=tmp_path)
+    assert first.history.checkpoints == [(6, "")]
+    second = simulate(replace(BASE, max_lag=0), folder=tmp_path, resume=newest(tmp_path))
+    step = second.history.steps[0]
+    assert (step.batch.step, step.stepped.result.version) == (6, 7)
+    assert {int(v) for g in step.groups for r in g.rollouts for v in r.policy_version[r.trainable]} == {6}
+    assert [g.admission for g in step.groups] == [18, 19, 20]  # six steps of three prompts are done
+
+
 def test_a_resume_under_a_lower_bound_samples_again_what_no_longer_fits(tmp_path: Path) -> None:
     first = simulate(replace(BASE, max_lag=8, stop_at_s=6.0), folder=tmp_path)
     second = simulate(replace(BASE, max_lag=0), folder=tmp_path, resume=newest(tmp_path))
