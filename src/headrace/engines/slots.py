@@ -30,6 +30,7 @@ class SlotTable:
         self.stop = np.full((num_rows, 1), -1, np.int64)
         self.num_active = 0
         self._row_of: dict[str, int] = {}
+        self._changed = False  # a row was given or freed since the last ``compact``
         self._out_token = np.zeros((num_rows, _MIN_WIDTH), np.int32)
         self._out_logprob = np.zeros((num_rows, _MIN_WIDTH), np.float32)
         self._out_version = np.zeros((num_rows, _MIN_WIDTH), np.int32)
@@ -46,6 +47,7 @@ class SlotTable:
         self._reserve(request.max_tokens, len(request.stop_token_ids))
         self.requests[row] = request
         self._row_of[request.request_id] = row
+        self._changed = True
         self.token[row] = request.prefix_ids[-1]
         self.position[row] = len(request.prefix_ids) - 1
         self.seed[row] = request.seed
@@ -57,6 +59,9 @@ class SlotTable:
 
     def compact(self) -> tuple[list[int], list[int]]:
         """Move the last sequences into the holes; returns (from rows, to rows) for the cache to follow."""
+        if not self._changed:
+            return [], []
+        self._changed = False
         total = len(self._row_of)
         holes = [row for row in range(total) if self.requests[row] is None]
         tail = [row for row in range(total, len(self.requests)) if self.requests[row] is not None]
@@ -90,6 +95,7 @@ class SlotTable:
     def drop(self, request_id: str) -> None:
         """Free the row of a running sequence, keeping nothing of it."""
         row = self._row_of.pop(request_id)
+        self._changed = True
         self.requests[row] = None
         self._clear(row)
 

@@ -198,6 +198,22 @@ def test_updates_that_do_not_match_are_refused(fused: bool, tmp_path: Any) -> No
     assert engine.version == 0
 
 
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_pinning_copies_every_weight_each_time(fused: bool, tied: bool, tmp_path: Any) -> None:
+    folder = save_random_model(str(tmp_path), tie_word_embeddings=tied)
+    engine = EmbeddedEngine(folder, num_slots=1, fast_forward=fused)
+    sequence = [np.arange(30, dtype=np.int32)]
+    for seed in (1, 2):
+        engine.load_weights(full_update(random_model(seed=seed, tie_word_embeddings=tied), version=seed))
+        assert engine.pin() == seed
+        (before,) = engine.score(sequence)
+        engine.load_weights(full_update(random_model(seed=seed + 5, tie_word_embeddings=tied), version=seed))
+        (pinned,), (policy,) = engine.score(sequence, weights="pinned"), engine.score(sequence)
+        assert np.array_equal(pinned, before)
+        assert np.abs(policy - before).max() > 0.1
+
+
 def test_a_read_only_buffer_is_taken_without_a_warning(tmp_path: Any) -> None:
     engine = EmbeddedEngine(save_random_model(str(tmp_path)), num_slots=1)
     update = full_update(random_model(seed=2), version=6)

@@ -13,7 +13,7 @@ from headrace.models.random_model import save_random_model
 from headrace.records import Completion, GenerationRequest
 
 
-def asked(num_tokens: int) -> list[GenerationRequest]:
+def asked(num_tokens: int, longest: int) -> list[GenerationRequest]:
     """Requests of mixed prefix, length and temperature that write ``num_tokens`` or a little more."""
     generator = np.random.default_rng(11)
     requests: list[GenerationRequest] = []
@@ -24,7 +24,7 @@ def asked(num_tokens: int) -> list[GenerationRequest]:
                 prefix_ids=generator.integers(0, 96, generator.integers(1, 60)).astype(np.int32),
                 seed=int(generator.integers(2**62)),
                 temperature=float(generator.choice([1.0, 0.7])),
-                max_tokens=int(generator.integers(100, 440)),
+                max_tokens=int(generator.integers(longest // 4, longest)),
                 stop_token_ids=(),
             )
         )
@@ -56,7 +56,7 @@ def assert_identical(one: dict[str, Completion], other: dict[str, Completion]) -
 def test_50k_tokens_alone_and_among_63_others(tmp_path: Any) -> None:
     # One layer: the kernels see the shapes of the bundled model, and 50,000 single steps stay affordable.
     folder = save_random_model(str(tmp_path), num_hidden_layers=1)
-    requests = asked(50_000)
+    requests = asked(50_000, longest=440)
     alone = run(folder, requests, num_slots=1, together=1)
     assert sum(len(c.token_ids) for c in alone.values()) >= 50_000
     assert_identical(alone, run(folder, requests, num_slots=64, together=64))
@@ -66,11 +66,11 @@ def test_50k_tokens_alone_and_among_63_others(tmp_path: Any) -> None:
 @pytest.mark.parametrize("fused", [True, False])
 def test_every_company_from_1_to_64(fused: bool, tmp_path: Any) -> None:
     folder = save_random_model(str(tmp_path))
-    requests = asked(4_000)
+    requests = asked(4_000, longest=70)
     whole = run(folder, requests, num_slots=64, together=64, fast_forward=fused)
     for num_slots, together in ((128, 100), (16, 13), (8, 8), (6, 5)):
         part = run(folder, requests, num_slots=num_slots, together=together, fast_forward=fused)
         assert_identical(whole, part)
-    few = requests[:3]
+    few = requests[:6]
     alone = run(folder, few, num_slots=1, together=1, fast_forward=fused)
     assert_identical(alone, {r.request_id: whole[r.request_id] for r in few})
