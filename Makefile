@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX),)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench install base-model clean
+.PHONY: demo test check bench install base-model venv-trl clean
 
 demo: install
 	$(BIN)/headrace demo
@@ -26,6 +26,15 @@ bench: install
 
 base-model: install
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/make_base_model.py
+
+# The other side of benchmarks/vs_trl.py, with the same torch and transformers.
+venv-trl: .venv-trl/.installed
+
+.venv-trl/.installed: constraints-trl.txt
+	test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --constraint constraints-trl.txt $(TORCH_FLAGS) torch
+	.venv-trl/bin/pip install --quiet --disable-pip-version-check --constraint constraints-trl.txt trl
+	touch $@
 
 install: $(VENV)/.installed
 
