@@ -143,7 +143,8 @@ def test_a_reward_that_is_no_number_is_an_unjudged_rollout(reward: float) -> Non
                 assert bool(rollout.verdict.error) == (group.prompt.index % 2 == 1)
 
 
-def test_a_controller_that_was_held_up_reads_before_it_judges() -> None:
+@pytest.mark.parametrize("at_s", [3.0 + 0.07 * i for i in range(10)])
+def test_a_controller_that_was_held_up_reads_before_it_judges(at_s: float) -> None:
     """The process is stopped for longer than every time-out (SIGSTOP, a laptop's lid): what came meanwhile counts."""
     jump_s = 0.0
 
@@ -157,7 +158,7 @@ def test_a_controller_that_was_held_up_reads_before_it_judges() -> None:
             nonlocal jump_s
             jump_s = 1000.0
 
-        loop.call_later(3.2, jump)
+        loop.call_later(at_s, jump)
         parts.pool._clock = clock
         return replace(parts, clock=clock)
 

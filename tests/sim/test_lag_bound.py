@@ -120,6 +120,17 @@ def test_slots_are_refilled_while_a_group_waits_for_its_last_member() -> None:
     assert outcome.end_s < 1.1 * both_slots_busy_s
 
 
+def test_slots_are_free_while_a_verifier_works() -> None:
+    """20 groups of 2 s on two slots, each judged for about 10 s: 40 s of sampling, not 20 times 12 s."""
+    judged = Scenario(
+        steps=20, num_slots=2, groups_per_step=1, max_lag=8, max_ready_batches=9,
+        train_s=0.01, length_sigma=0.0, length_median=20, token_s=0.1, verify_s=10.0,
+    )  # fmt: skip
+    outcome = simulate(judged)
+    assert violations(outcome) == []
+    assert outcome.end_s < 40 + 30
+
+
 def test_slots_of_dropped_groups_are_free_again() -> None:
     """Four slots, and members that hang are dropped with their groups: each would take its slot with it for good."""
     few = replace(FAST_GENERATOR, steps=60, num_slots=4, groups_per_step=1, max_lag=1, at_bound="drop")
