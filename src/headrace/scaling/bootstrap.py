@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from headrace.scaling.curve import Array
 from headrace.scaling.least_squares import Problems, predict, solve
+
+_TOGETHER = 250  # draws solved at a time: their arrays stay in the processor's cache
 
 
 def bootstrap(problems: Problems, theta: Array, num_draws: int, rng: np.random.Generator) -> Array:
@@ -16,10 +20,13 @@ def bootstrap(problems: Problems, theta: Array, num_draws: int, rng: np.random.G
     """
     rate = predict(problems.log_compute, theta[None, :], problems.log_reference)
     drawn = rate + rng.standard_normal((num_draws, rate.shape[1])) / np.sqrt(problems.weight)
-    rows = np.zeros(num_draws, dtype=int)
-    same = problems.take(rows)
-    many = Problems(same.log_compute, drawn, same.weight, same.lower, same.upper, same.log_reference)
-    return solve(many, np.repeat(theta[None, :], num_draws, axis=0), tolerance=1e-7)[0]
+    parts = [_refit(problems, theta, drawn[i : i + _TOGETHER]) for i in range(0, num_draws, _TOGETHER)]
+    return np.concatenate(parts)
+
+
+def _refit(problems: Problems, theta: Array, drawn: Array) -> Array:
+    same = problems.take(np.zeros(len(drawn), dtype=int))
+    return solve(replace(same, score=drawn), np.repeat(theta[None, :], len(drawn), axis=0), tolerance=1e-7)[0]
 
 
 def with_seeds(

@@ -119,6 +119,7 @@ def fit_runs(runs: Sequence[Points], options: Options | None = None) -> Fit:
     check_same_unit(runs)
     for run in runs:
         check_fittable(run)
+    runs = _alike(runs)
     rng = np.random.default_rng(options.seed)
     problems, theta, total = estimate(runs, options)
     error = 1 / np.sqrt(problems.weight[0])
@@ -175,6 +176,13 @@ def forecast_interval(fit: Fit, compute: float) -> tuple[float, float]:
     theta = fit.theta.copy()
     theta[U] = float(fit.at(compute))
     return _outer(_profiled(fit, problems, theta, U), drawn, fit)
+
+
+def _alike(runs: Sequence[Points]) -> list[Points]:
+    """Errors count only when every run states them: stated and unstated ones are on no common scale."""
+    if all(run.n is not None or run.error is not None for run in runs):
+        return list(runs)
+    return [replace(run, n=None, error=None) for run in runs]
 
 
 def _split(values: Array, runs: Sequence[Points]) -> list[Array]:

@@ -24,7 +24,8 @@ def points_from_evals(
     field, figure = compute or COMPUTE_FIELDS[0], score or "mean_at_n"
     if field not in COMPUTE_FIELDS:
         raise DataError(f"{name}: a run records no compute '{field}'.{nearest(field, COMPUTE_FIELDS)}")
-    kept = [row for row in rows if row.get(figure) is not None]
+    # A run resumed at a step it had evaluated evaluates it again: the same weights, counted once.
+    kept = list({row["version"]: row for row in rows if row.get(figure) is not None}.values())
     if not kept:
         raise DataError(f"{name}: no evaluation has a '{figure}'")
     missing = next((row for row in kept if field not in row.get("compute", {})), None)
