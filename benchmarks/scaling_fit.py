@@ -24,11 +24,12 @@ import numpy as np
 
 from headrace.scaling.curve import sigmoid
 from headrace.scaling.estimate import PARAMETERS, Options
-from headrace.scaling.fit import Fit, fit_curve
+from headrace.scaling.fit import fit_curve, fit_runs
 from headrace.scaling.forecast import forecast
 from headrace.scaling.grid import grid_fit, ranges
 from headrace.scaling.points import Points, checked_points
 from headrace.scaling.power_law import fit_power_law
+from headrace.scaling.result import Fit
 
 N, START, FIRST, EVALUATIONS = 16_000, 0.25, 1500.0, 50
 CODE = "math+code: code"
@@ -190,8 +191,6 @@ def speed() -> dict[str, float]:
 
 
 def fit_points(points: Points, interval: str) -> Fit:
-    from headrace.scaling.fit import fit_runs
-
     return fit_runs([points], Options(interval=interval, draws=1000))
 
 

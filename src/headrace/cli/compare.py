@@ -11,7 +11,8 @@ from rich.console import Console
 from headrace.cli.fit import fit_options, load_runs, say_reasons, write_json
 from headrace.errors import ConfigError
 from headrace.scaling.compare import Comparison, compare_all
-from headrace.scaling.fit import Fit, fit_runs
+from headrace.scaling.fit import fit_runs
+from headrace.scaling.result import Fit
 
 
 def run_compare(options: argparse.Namespace, console: Console | None = None) -> int:

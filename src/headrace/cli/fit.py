@@ -13,12 +13,13 @@ from rich.console import Console
 
 from headrace.errors import ConfigError, DataError
 from headrace.scaling.estimate import PARAMETERS, Options
-from headrace.scaling.fit import Fit, fit_runs
+from headrace.scaling.fit import fit_runs
 from headrace.scaling.grid import GridRanges, ranges
 from headrace.scaling.points import Points
 from headrace.scaling.power_law import WARNING, power_law_of
 from headrace.scaling.readers.files import read_points
 from headrace.scaling.readers.run_log import points_from_evals
+from headrace.scaling.result import Fit
 from headrace.tracking.eval_log import EVALS_FILE, read_evals
 
 

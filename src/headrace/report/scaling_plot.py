@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import ConfigError, DataError
-from headrace.scaling.fit import Fit
 from headrace.scaling.points import Points
+from headrace.scaling.result import Fit
 
 COLOURS = ("#2f6f95", "#c8553d", "#5a8f4e", "#8a6bb0", "#b08a2e", "#4a4f57")
 HELD_OUT = "#e08a1e"

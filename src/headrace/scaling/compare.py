@@ -17,11 +17,11 @@ from scipy.optimize import brentq
 from headrace.errors import ConfigError, DataError
 from headrace.scaling.bootstrap import quantile_interval
 from headrace.scaling.estimate import problem_of
-from headrace.scaling.fit import Fit
 from headrace.scaling.forecast import MARGIN
 from headrace.scaling.least_squares import LOG_B, U, solve
 from headrace.scaling.points import check_same_unit
 from headrace.scaling.profile import profile_ends
+from headrace.scaling.result import Fit
 
 _REACH = 10.0  # crossings are looked for up to this many times the largest compute
 
@@ -31,7 +31,8 @@ class Comparison:
     """``first`` against ``second``; differences are first minus second. NaN (None in JSON) where a fit is refused.
 
     ``common_ceiling`` is the ceiling held for ``refit_b`` of both, with ``refit_b_intervals``. ``A_verdict`` and
-    ``B_verdict`` name the better recipe, or say "no difference" or "unknown". ``crossings`` are the computes at which
+    ``B_verdict`` name the better recipe, or say "no difference" or "unknown" (of B also
+    "ceilings differ": a common ceiling then fits neither). ``crossings`` are the computes at which
     the fitted curves meet. ``probability_first_better`` is at ``compute``, equal for both; ``ceiling_probability``
     the chance that the first ceiling is the higher one.
     """
@@ -79,6 +80,7 @@ def compare(
     ceilings = _paired(first.draws[:, U], second.draws[:, U]) if whole else np.array([math.nan])
     gap = first.A - second.A if whole else math.nan
     gap_interval = quantile_interval(ceilings, level)
+    ceiling = _by_margin(names, gap, gap_interval, margin)
     common = (first.A + second.A) / 2 if whole else math.nan
     refits = [refit_b(fit, common) if whole else (math.nan, (math.nan, math.nan)) for fit in (first, second)]
     known = math.isfinite(first.A) and math.isfinite(second.A) and (whole or at <= shared)
@@ -90,11 +92,11 @@ def compare(
         margin=margin,
         A_difference=gap,
         A_interval=gap_interval,
-        A_verdict=_by_margin(names, gap, gap_interval, margin),
+        A_verdict=ceiling,
         common_ceiling=common,
         refit_b=(refits[0][0], refits[1][0]),
         refit_b_intervals=(refits[0][1], refits[1][1]),
-        B_verdict=_apart(names, refits[0][1], refits[1][1]),
+        B_verdict=_apart(names, refits[0][1], refits[1][1]) if ceiling == "no difference" else _no_b(ceiling),
         crossings=tuple(crossings(first, second, whole)) if known else (),
         compute=at,
         difference=float(first.at(at) - second.at(at)) if known else math.nan,
@@ -159,6 +161,11 @@ def _by_margin(names: tuple[str, str], gap: float, interval: tuple[float, float]
     if abs(gap) <= margin or interval[0] <= 0 <= interval[1]:
         return "no difference"
     return names[0] if gap > 0 else names[1]
+
+
+def _no_b(ceiling_verdict: str) -> str:
+    """B at a common ceiling means something only where the ceilings are equal: held too low, A drives B up."""
+    return "unknown" if ceiling_verdict == "unknown" else "ceilings differ"
 
 
 def _apart(names: tuple[str, str], first: tuple[float, float], second: tuple[float, float]) -> str:

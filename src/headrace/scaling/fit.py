@@ -4,88 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.scaling import identify
-from headrace.scaling.bootstrap import bootstrap, quantile_interval, seed_share, with_seeds
+from headrace.scaling.bootstrap import bootstrap, seed_share, with_seeds
 from headrace.scaling.bounds import at_bounds
-from headrace.scaling.curve import Array, log_compute, sigmoid
-from headrace.scaling.estimate import PARAMETERS, Options, estimate, problem_of
-from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, Problems, U, precision, predict
+from headrace.scaling.curve import Array
+from headrace.scaling.estimate import PARAMETERS, Options, estimate
+from headrace.scaling.intervals import parameter_interval
+from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, U, precision
 from headrace.scaling.noise import Noise, judge
 from headrace.scaling.points import Points, check_fittable, check_same_unit, checked_points
-from headrace.scaling.profile import profile_ends
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """A fitted curve, or a refusal.
-
-    ``A``, ``R0`` pass rates, ``C_mid`` in ``unit``, ``B`` without unit; all NaN when there was no rise to fit.
-    ``intervals``: for A, B, C_mid and R0 the two ends at ``level``. ``identified`` says whether the curve may be used
-    beyond the data; if not, ``reasons`` say why. ``notes`` are worth knowing and forbid nothing. ``theta`` (4,) and
-    ``draws`` (D, 4) are (R0, A, ln C_mid, ln B); ``run_thetas`` (K, 4) the fits of single seeds, empty for one run.
-    """
-
-    A: float
-    B: float
-    C_mid: float
-    R0: float
-    intervals: dict[str, tuple[float, float]]
-    identified: bool
-    reasons: tuple[str, ...]
-    notes: tuple[str, ...]
-    options: Options
-    unit: str
-    runs: tuple[Points, ...]
-    noise: Noise
-    theta: Array
-    draws: Array
-    run_thetas: Array
-    sum_of_squares: float
-    box: tuple[Array, Array]
-
-    @property
-    def largest_compute(self) -> float:
-        return max(float(run.compute[-1]) for run in self.runs)
-
-    def at(self, compute: ArrayLike) -> Array:
-        """The fitted pass rate, same shape as ``compute``. It does not ask whether the curve is identified."""
-        return sigmoid(compute, self.A, self.B, self.C_mid, self.R0)
-
-    def drawn_at(self, compute: ArrayLike) -> Array:
-        """The pass rate of every bootstrap draw, (D, len(compute))."""
-        c = np.atleast_1d(np.asarray(compute, dtype=np.float64))
-        return predict(log_compute(c), self.draws, np.full(len(self.draws), np.inf))
-
-    def band(self, compute: ArrayLike) -> tuple[Array, Array]:
-        """Pointwise band of the curve at ``options.level``: lower and upper, (len(compute),)."""
-        tail = 0.5 - self.options.level / 2
-        low, high = np.quantile(self.drawn_at(compute), [tail, 1 - tail], axis=0)
-        return low, high
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; what is not a number becomes None."""
-        values = {name: getattr(self, name) for name in PARAMETERS}
-        ends = {f"interval_{name}": list(self.intervals[name]) for name in PARAMETERS}
-        said: dict[str, Any] = {
-            "identified": self.identified,
-            "reasons": list(self.reasons),
-            "notes": list(self.notes),
-            "method": self.options.method,
-            "interval_method": self.options.interval,
-            "level": self.options.level,
-            "unit": self.unit,
-            "runs": [run.name for run in self.runs],
-            "num_points": sum(len(run) for run in self.runs),
-            "largest_compute": self.largest_compute,
-            "error_excess": self.noise.excess,
-        }
-        return {name: _no_nan(value) for name, value in (values | ends).items()} | said
+from headrace.scaling.result import Fit
 
 
 def fit_curve(
@@ -162,20 +96,9 @@ def fit_runs(runs: Sequence[Points], options: Options | None = None) -> Fit:
         sum_of_squares=total,
         box=(problems.lower[0], problems.upper[0]),
     )
-    intervals = {name: _interval(fit, problems, name) for name in PARAMETERS}
+    intervals = {name: parameter_interval(fit, name) for name in PARAMETERS}
     reasons = _reasons(replace(fit, intervals=intervals))
     return replace(fit, intervals=intervals, reasons=tuple(reasons), identified=not reasons)
-
-
-def forecast_interval(fit: Fit, compute: float) -> tuple[float, float]:
-    """Interval of the curve's value at ``compute`` > 0, by the method and level of the fit's options."""
-    drawn = quantile_interval(fit.drawn_at(compute)[:, 0], fit.options.level)
-    if fit.options.interval == "bootstrap":
-        return drawn
-    problems = problem_of(fit.runs, fit.noise.error, fit.box, reference=compute)
-    theta = fit.theta.copy()
-    theta[U] = float(fit.at(compute))
-    return _outer(_profiled(fit, problems, theta, U), drawn, fit)
 
 
 def _alike(runs: Sequence[Points]) -> list[Points]:
@@ -187,31 +110,6 @@ def _alike(runs: Sequence[Points]) -> list[Points]:
 
 def _split(values: Array, runs: Sequence[Points]) -> list[Array]:
     return np.split(values, np.cumsum([len(run) for run in runs])[:-1])
-
-
-def _interval(fit: Fit, problems: Problems, name: str) -> tuple[float, float]:
-    index = PARAMETERS[name]
-    drawn = quantile_interval(fit.draws[:, index], fit.options.level)
-    if problems.lower[0, index] == problems.upper[0, index]:
-        ends = (float(fit.theta[index]), float(fit.theta[index]))
-    elif fit.options.interval == "bootstrap":
-        ends = drawn
-    else:
-        ends = _outer(_profiled(fit, problems, fit.theta, index), drawn, fit)
-    return (math.exp(ends[0]), math.exp(ends[1])) if name in ("B", "C_mid") else ends
-
-
-def _profiled(fit: Fit, problems: Problems, theta: Array, index: int) -> tuple[float, float]:
-    total, z = np.array([fit.sum_of_squares]), np.array([fit.noise.z])
-    low, high = profile_ends(problems, theta[None, :], total, index, z)
-    return float(low[0]), float(high[0])
-
-
-def _outer(profiled: tuple[float, float], drawn: tuple[float, float], fit: Fit) -> tuple[float, float]:
-    """The profile knows nothing of seeds: with several runs the interval reaches as far as their spread does."""
-    if len(fit.run_thetas) == 0:
-        return profiled
-    return min(profiled[0], drawn[0]), max(profiled[1], drawn[1])
 
 
 def _reasons(fit: Fit) -> list[str]:
@@ -262,9 +160,3 @@ def _refused(runs: Sequence[Points], options: Options, noise: Noise, reason: str
         sum_of_squares=math.nan,
         box=(np.full(4, math.nan), np.full(4, math.nan)),
     )
-
-
-def _no_nan(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_no_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,8 +11,9 @@ import numpy as np
 from headrace.errors import ConfigError
 from headrace.scaling.bootstrap import quantile_interval
 from headrace.scaling.curve import Array
-from headrace.scaling.fit import Fit, forecast_interval
+from headrace.scaling.intervals import forecast_interval
 from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, U
+from headrace.scaling.result import Fit
 
 MARGIN = 0.02  # arXiv 2510.13786: ceilings of equal runs differ by up to this
 

@@ -15,7 +15,7 @@ NAMES = ("x", "y")
 def test_a_higher_ceiling_is_named():
     found = compare(fit_curve(COMPUTE, exact(), n=N), fit_curve(COMPUTE, exact(A=0.55), n=N), names=NAMES)
     assert found.A_difference == pytest.approx(0.06, abs=1e-5)
-    assert found.A_verdict == "x"
+    assert (found.A_verdict, found.B_verdict) == ("x", "ceilings differ")
     assert found.ceiling_probability > 0.99
     assert found.common_ceiling == pytest.approx(0.58, abs=1e-5)
 

@@ -148,7 +148,7 @@ def test_runs_with_and_without_counts_are_weighed_alike():
 
 
 def test_intervals_of_three_seeds_hold_the_mean_of_all_seeds():
-    """Ceilings of single runs spread by .0075, twice the error of one fit: the pooled fit's own interval would not do."""
+    """Ceilings of single runs spread by .0075, twice the error of one fit: the pooled fit's own would not do."""
     held = []
     for i in range(40):
         ceilings = 0.61 + 0.0075 * np.random.default_rng(i).standard_normal(3)
