@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/scaling_fit.py --json out.json            # 1,000 draws a row, one core
     .venv/bin/python benchmarks/scaling_fit.py --draws 100                # a look
+    .venv/bin/python benchmarks/scaling_fit.py --plan --draws 200         # how many evaluations a run needs
 
 Every draw is one run: an evaluation of 16,000 completions before training (R0 = .25), none in the first 1.5k, then 50
 up to the budget of the fit. It is fitted with ``fit_curve`` as a user would, and its forecast at the full budget is
@@ -72,7 +73,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000, help="simulated runs a row (default: 1000)")
     parser.add_argument("--bootstrap", type=int, default=1000, help="bootstrap draws of every fit (default: 1000)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plan", action="store_true", help="only: which evaluations are enough for a forecast?")
     options = parser.parse_args()
+    if options.plan:
+        print(plan(options.draws, options.seed))
+        return
     rows = []
     for number, row in enumerate(ROWS):
         rng = np.random.default_rng([options.seed, number])
@@ -202,6 +207,27 @@ def processor_s(work: Any) -> float:
         end = resource.getrusage(resource.RUSAGE_SELF)
         times.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
     return statistics.median(times)
+
+
+def plan(draws: int, seed: int) -> str:
+    """Share of half runs that are refused, by evaluations, completions of each and how far the data reach."""
+    ends = (2.5, 3.0, 4.0)
+    lines = ["| evaluations | completions each | " + " | ".join(f"data to {end:g} C_mid" for end in ends) + " |"]
+    lines.append("|---" * (2 + len(ends)) + "|")
+    for count in (15, 30, 60):
+        for n in (2000, 4000, 8000):
+            rng = np.random.default_rng([seed, count, n])
+            shares = [f"{100 * refused_share(count, n, end, draws, rng):.0f}" for end in ends]
+            lines.append(f"| {count} | {n} | " + " | ".join(shares) + " |")
+    return "\n".join(lines)
+
+
+def refused_share(count: int, n: int, end: float, draws: int, rng: np.random.Generator) -> float:
+    """For the first row's curve with C_mid as the unit of compute: evenly spaced evaluations from 0 to ``end``."""
+    compute = np.linspace(0, end, count + 1)
+    rate = sigmoid(compute, **(ROWS[0].true | {"C_mid": 1.0}))
+    fits = (fit_curve(compute, rng.binomial(n, rate) / n, n=n, draws=20) for _ in range(draws))
+    return 1.0 - float(np.mean([fit.identified for fit in fits]))
 
 
 def line(row: dict[str, Any]) -> str:

@@ -16,10 +16,11 @@ from headrace.scaling.bounds import at_bounds
 from headrace.scaling.curve import Array
 from headrace.scaling.estimate import PARAMETERS, Options, estimate
 from headrace.scaling.intervals import parameter_interval
-from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, U, precision
+from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, Problems, U, jacobian, precision, predict
 from headrace.scaling.noise import Noise, judge
 from headrace.scaling.points import Points, check_fittable, check_same_unit, checked_points
 from headrace.scaling.result import Fit
+from headrace.scaling.wander import variance_inflation
 
 
 def fit_curve(
@@ -62,6 +63,8 @@ def fit_runs(runs: Sequence[Points], options: Options | None = None) -> Fit:
     alone = [estimate([run], options) for run in runs] if len(runs) > 1 else [(problems, theta, total)]
     # Scatter is judged run by run: the distance between the curves of two seeds is no error of an evaluation.
     noise = judge(error, stated, sum(sums for _, _, sums in alone), num_free * len(runs), options.level)
+    wander = math.sqrt(_inflation(alone, noise, runs))
+    noise = replace(noise, error=noise.error * wander, wander=wander)
     problems = replace(problems, weight=1 / noise.error[None, :] ** 2)
     total *= float((error[0] / noise.error[0]) ** 2)
     no_rise = identify.flat(runs, theta, total, noise.error)
@@ -101,6 +104,17 @@ def fit_runs(runs: Sequence[Points], options: Options | None = None) -> Fit:
     return replace(fit, intervals=intervals, reasons=tuple(reasons), identified=not reasons)
 
 
+def _inflation(alone: Sequence[tuple[Problems, Array, float]], noise: Noise, runs: Sequence[Points]) -> float:
+    """``variance_inflation`` of the runs' own fits."""
+    residuals, jacobians = [], []
+    for (problem, theta, _), error in zip(alone, _split(noise.error, runs)):
+        rate = predict(problem.log_compute, theta[None, :], problem.log_reference)[0]
+        free = (problem.lower[0] < problem.upper[0])[:, None]
+        residuals.append((problem.score[0] - rate) / error)
+        jacobians.append(jacobian(problem, theta[None, :])[0] * free / error)
+    return variance_inflation(residuals, jacobians)
+
+
 def _alike(runs: Sequence[Points]) -> list[Points]:
     """Errors count only when every run states them: stated and unstated ones are on no common scale."""
     if all(run.n is not None or run.error is not None for run in runs):
@@ -114,8 +128,7 @@ def _split(values: Array, runs: Sequence[Points]) -> list[Array]:
 
 def _reasons(fit: Fit) -> list[str]:
     """Why the curve must not be used beyond the data; [] when it may."""
-    alone = fit.noise.error / fit.noise.excess if fit.noise.stated else np.zeros_like(fit.noise.error)
-    errors = _split(alone, fit.runs)
+    errors = _split(fit.noise.single, fit.runs)
     found = [
         identify.too_wide(fit.intervals["A"], fit.options.level),
         *at_bounds(fit.theta, *fit.box),
@@ -135,6 +148,8 @@ def _notes(runs: Sequence[Points], noise: Noise) -> list[str]:
         )
     if noise.excess > 1:
         notes.append(f"the scatter is {noise.excess:.2f} times the stated errors: all intervals are wider by that")
+    if noise.wander > 1:
+        notes.append(f"neighbouring evaluations err alike: all intervals are {noise.wander:.2f} times as wide for that")
     return notes
 
 

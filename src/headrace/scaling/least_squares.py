@@ -108,20 +108,30 @@ def _shares(log_compute: Array, theta: Array, log_reference: Array) -> tuple[Arr
     return share, -b * share * (s_ref - s), share * (z * (1.0 - s) - tail)
 
 
-def _normal_equations(problems: Problems, theta: Array) -> tuple[Array, Array, Array]:
-    """Weighted sum of squares (D,), J' W r (D, 4) with r = score - R, and J' W J (D, 4, 4)."""
+def jacobian(problems: Problems, theta: Array) -> Array:
+    """dR/dtheta at every point, (D, 4, N)."""
+    return _derivatives(problems, theta)[0]
+
+
+def _derivatives(problems: Problems, theta: Array) -> tuple[Array, Array]:
+    """dR/dtheta (D, 4, N) and the residuals score - R (D, N)."""
     share, by_mid, by_b = _shares(problems.log_compute, theta, problems.log_reference)
     gain = theta[:, U, None] - theta[:, R0, None]
-    jacobian = np.empty((len(theta), 4, share.shape[1]))
-    jacobian[:, R0] = 1.0 - share
-    jacobian[:, U] = share
-    np.multiply(gain, by_mid, out=jacobian[:, LOG_MID])
-    np.multiply(gain, by_b, out=jacobian[:, LOG_B])
-    residual = problems.score - theta[:, R0, None] - gain * share
-    weighted = jacobian * problems.weight[:, None, :]
+    columns = np.empty((len(theta), 4, share.shape[1]))
+    columns[:, R0] = 1.0 - share
+    columns[:, U] = share
+    np.multiply(gain, by_mid, out=columns[:, LOG_MID])
+    np.multiply(gain, by_b, out=columns[:, LOG_B])
+    return columns, problems.score - theta[:, R0, None] - gain * share
+
+
+def _normal_equations(problems: Problems, theta: Array) -> tuple[Array, Array, Array]:
+    """Weighted sum of squares (D,), J' W r (D, 4) with r = score - R, and J' W J (D, 4, 4)."""
+    columns, residual = _derivatives(problems, theta)
+    weighted = columns * problems.weight[:, None, :]
     total = np.einsum("dn,dn,dn->d", problems.weight, residual, residual)
     gradient = (weighted @ residual[:, :, None])[:, :, 0]
-    return total, gradient, weighted @ jacobian.transpose(0, 2, 1)
+    return total, gradient, weighted @ columns.transpose(0, 2, 1)
 
 
 def _free(problems: Problems, theta: Array, gradient: Array) -> Array:

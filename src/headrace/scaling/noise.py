@@ -22,13 +22,20 @@ class Noise:
     """Errors of the points of a fit, (N,), as they are used for intervals, and how many of them z makes an interval.
 
     ``error`` is final; ``stated`` says whether it came with the data, ``excess`` by how much the scatter made it larger
-    (1 where it was believed); ``z`` is the half width of the interval in errors.
+    (1 where it was believed), ``wander`` by how much more because neighbours err alike (``wander.py``); ``z`` is the
+    half width of the interval in errors.
     """
 
     error: Array
     stated: bool
     excess: float
     z: float
+    wander: float = 1.0
+
+    @property
+    def single(self) -> Array:
+        """The stated error of single points, (N,), before scatter and wandering made it larger; 0 when unstated."""
+        return self.error / (self.excess * self.wander) if self.stated else np.zeros_like(self.error)
 
 
 def binomial_error(rate: ArrayLike, n: ArrayLike) -> Array:

@@ -79,6 +79,7 @@ class Fit:
             "num_points": sum(len(run) for run in self.runs),
             "largest_compute": self.largest_compute,
             "error_excess": self.noise.excess,
+            "error_wander": self.noise.wander,
         }
         return {name: _no_nan(value) for name, value in (values | ends).items()} | said
 
