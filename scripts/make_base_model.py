@@ -177,7 +177,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalL
         num_key_value_heads=2,
         head_dim=32,
         max_position_embeddings=256,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+        rope_parameters={"rope_type": "default", "rope_theta": 100.0},
         tie_word_embeddings=True,
         initializer_range=0.05,
         bos_token_id=None,
@@ -330,8 +330,8 @@ learnt. The answer of a completion is what follows its last `#`.
 `{args.command}`
 
 Seed {args.seed}, {args.num_steps:,} steps, {num_tokens / 1e6:.1f}M tokens, {train_s:.0f} s of CPU time on one thread
-(torch {torch.__version__}, transformers {transformers.__version__}). Muon at 2e-2 on the layers' matrices, AdamW at 3e-3 on the
-rest, cosine decay.
+(torch {torch.__version__}, transformers {transformers.__version__}).
+Muon at 2e-2 on the layers' matrices, AdamW at 3e-3 on the rest, cosine decay.
 
 ## Measured
 
@@ -352,8 +352,8 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Make the bundled base model.")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--num-steps", type=int, default=2000)
-    parser.add_argument("--worked-frac", type=float, default=0.38)
+    parser.add_argument("--num-steps", type=int, default=2200)
+    parser.add_argument("--worked-frac", type=float, default=0.40)
     parser.add_argument("--hasty-right-frac", type=float, default=0.15)
     parser.add_argument("--num-problems", type=int, default=2000, help="held-out problems to measure on")
     args = parser.parse_args()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from headrace.curation.lag import constant_lag
 if TYPE_CHECKING:
     from headrace.pipeline.generator_role import GeneratorRole
     from headrace.pipeline.trainer_role import FollowerRole, TrainerRole
+    from headrace.protocols import Environment
     from headrace.transports.role_context import RoleContext
 
 CONTROLLER, TRAINER = "controller", "trainer"
@@ -124,11 +125,17 @@ def generator(context: RoleContext, *, plan: RunPlan) -> GeneratorRole:
 
 
 class ControllerRole:
-    """Builds the controller inside its process and runs it on an event loop."""
+    """Builds the controller inside its process and runs it on an event loop.
 
-    def __init__(self, context: RoleContext, plan: RunPlan) -> None:
+    ``make_environment`` gets the sampling temperature; the default is one completion a prompt.
+    """
+
+    def __init__(
+        self, context: RoleContext, plan: RunPlan, make_environment: Callable[[float], Environment] | None = None
+    ) -> None:
         self._context = context
         self._plan = plan
+        self._make_environment = make_environment
 
     def run(self) -> None:
         asyncio.run(self._run())
@@ -146,7 +153,8 @@ class ControllerRole:
         recorder = None
         try:
             await verifiers.start()
-            parts = _controller_parts(self._context, self._plan, links, trainer_link, verifiers)
+            environment = self._make_environment or _single_turn
+            parts = _controller_parts(self._context, self._plan, links, trainer_link, verifiers, environment)
             recorder = parts.recorder
             controller = Controller(parts)
             loop = asyncio.get_running_loop()
@@ -168,6 +176,12 @@ def controller(context: RoleContext, *, plan: RunPlan) -> ControllerRole:
     return ControllerRole(context, plan)
 
 
+def _single_turn(temperature: float) -> Environment:
+    from headrace.tasks.single_turn import SingleTurn
+
+    return SingleTurn(temperature)
+
+
 def _verifier_pool(recipe: Recipe) -> Any:
     from headrace.verifiers.pool import VerifierPool
     from headrace.verifiers.spec import spec_of
@@ -177,7 +191,12 @@ def _verifier_pool(recipe: Recipe) -> Any:
 
 
 def _controller_parts(
-    context: RoleContext, plan: RunPlan, links: Mapping[str, Any], trainer_link: Any, verifiers: Any
+    context: RoleContext,
+    plan: RunPlan,
+    links: Mapping[str, Any],
+    trainer_link: Any,
+    verifiers: Any,
+    make_environment: Callable[[float], Environment],
 ) -> Any:
     from headrace.pipeline.assembler import Assembler, Attempts
     from headrace.pipeline.batch_builder import BatchBuilder
@@ -187,7 +206,6 @@ def _controller_parts(
     from headrace.pipeline.generator_pool import GeneratorPool
     from headrace.pipeline.signal import Changed
     from headrace.tasks.build import make_sources
-    from headrace.tasks.single_turn import SingleTurn
     from headrace.tasks.text import TextCodec
 
     recipe = plan.recipe
@@ -208,7 +226,7 @@ def _controller_parts(
         )
 
     def assembler(temperature: float) -> Assembler:
-        environment = SingleTurn(temperature)
+        environment = make_environment(temperature)
         return Assembler(environment=environment, judge=verifiers.judge, decode=codec.decode, pool=pool)
 
     return Parts(

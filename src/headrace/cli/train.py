@@ -98,7 +98,7 @@ def _run(recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, s
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
     with LiveView(title=f"headrace {folder.name}", console=console) as view:
         watcher = _Watcher(view, max_lag=recipe.async_.max_lag, num_steps=recipe.run.steps)
-        outcome = Supervisor(folder, _specs(plan), primary=CONTROLLER).run(on_event=watcher)
+        outcome = Supervisor(folder, role_specs(plan), primary=CONTROLLER).run(on_event=watcher)
     result = outcome.result or {}
     if not result.get("finished"):
         where = f"at step {result['version']} of {recipe.run.steps}" if result else "before it could write a checkpoint"
@@ -133,7 +133,8 @@ def _plan(recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, 
     )
 
 
-def _specs(plan: RunPlan) -> list[RoleSpec]:
+def role_specs(plan: RunPlan) -> list[RoleSpec]:
+    """The processes of a run."""
     recipe, args = plan.recipe, {"plan": plan}
     controller = RoleSpec(role="controller", name=CONTROLLER, factory="headrace.build:controller", args=args)
     trainers = [
