@@ -2,17 +2,16 @@
 
     .venv/bin/python benchmarks/async_vs_sync.py --json OUT
 
-The baselines are ``async.max_lag=0`` with (``1t``) one thread a side, (``2t``) decode 1 and train 2 threads, (``dp``) two
-data-parallel generators and two data-parallel trainers, so that both cores are busy in both phases. All of them verify
-in parallel and refill slots. Variants alternate within one run; a figure is the median over alternations.
+The baselines are ``async.max_lag=0`` with (``1t``) one thread a side, (``2t``) decode 1 and train 2 threads, (``dp``)
+two data-parallel generators and two data-parallel trainers, so that both cores are busy in both phases. All of them
+verify in parallel and refill slots. Variants alternate within one run; a figure is the median over alternations.
 
-Two settings. ``demo``: the demo's lengths, 256 completions a step. ``idle``: 64 completions a step, lognormal completion
-lengths (p99/p50 about 9) and 0.5 to 1 s of environment latency, where synchronous training mostly waits. For the
-latter the limit is ``best synchronous step time / max(T_generate, T_train)``, with each side timed alone while the other
-core replays the other role's load.
+Two settings. ``demo``: the demo's lengths, 256 completions a step. ``idle``: 64 completions a step, lognormal lengths
+(p99/p50 about 9) and 0.5 to 1 s of environment latency, where synchronous training mostly waits. For the latter the
+limit is ``best synchronous step time / max(T_generate, T_train)``, both sides timed at the same time, a core each.
 
-Only steps in the steady state count: the first ``WARM`` are left out, and so are the last ``max_lag + 1``, which need no
-new samples and would flatter asynchrony.
+Only steps in the steady state count: the first ``WARM`` are left out, and so are the last ``max_lag + 1``, which need
+no new samples and would flatter asynchrony.
 """
 
 from __future__ import annotations

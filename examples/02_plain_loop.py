@@ -4,8 +4,9 @@
 
 It uses the same engine, trainer and advantage code as
 ``headrace train demo async.max_lag=0 generator.deterministic=true``, but decides everything itself and in order: sample
-all groups of a step with the weights of that step, judge them, train, hand the new weights over. The pipeline at ``max_lag: 0`` must give the same numbers bit for bit
-(``tests/e2e/test_plain_loop.py``), which is how we know that asynchrony adds nothing of its own.
+all groups of a step with the weights of that step, judge them, train, hand the new weights over. The pipeline at
+``max_lag: 0`` must give the same numbers bit for bit (``tests/e2e/test_plain_loop.py``), which is how we know that
+asynchrony adds nothing of its own.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONTROLLER, TRAINER = "controller", "trainer"
 PROBE_LIMIT = {"float32": 1e-3, "bfloat16": 0.1}
-"""Largest accepted probe error in nats, by dtype: float32 engines agree to 1e-5, bfloat16 kernels differ by rounding."""
+"""Largest accepted probe error in nats, by dtype: float32 engines agree to 1e-5, bfloat16 ones differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +285,7 @@ def _tracker(plan: RunPlan) -> Any:
     from headrace.tracking.metrics_log import MetricsLog
 
     trackers: list[Any] = [MetricsLog(plan.run_folder, attempt=plan.attempt)]
-    for name in plan.recipe.tracking.also:
-        trackers.append(_TRACKERS[name](plan))
+    trackers.extend(_TRACKERS[name](plan) for name in plan.recipe.tracking.also)
     return Fanout(trackers)
 
 

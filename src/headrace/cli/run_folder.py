@@ -42,14 +42,14 @@ def new_run_folder(runs: str | Path, recipe_name: str, recipe: Recipe, model: Mo
 
 
 def check_room(folder: Path, recipe: Recipe, model: ModelFiles) -> None:
-    """Raise ``DataError`` when the disk has no room: a checkpoint holds the weights and, in fp32, masters and moments."""
+    """Raise ``DataError`` when the disk has no room: a checkpoint holds weights and, in fp32, masters and moments."""
     checkpoint = model.nbytes + 12 * model.num_parameters_estimate
     needed = checkpoint * (recipe.checkpoint.keep + 1) + _MARGIN_BYTES
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise DataError(
             f"run folder {folder}: the disk has {free / 1e9:.2f} GB free, the run needs about {needed / 1e9:.2f} GB "
-            f"({recipe.checkpoint.keep} checkpoints kept and one being written); make room or choose --runs DIR elsewhere"
+            f"({recipe.checkpoint.keep} checkpoints kept and one being written); make room or choose another --runs DIR"
         )
 
 

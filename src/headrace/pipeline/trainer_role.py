@@ -11,7 +11,7 @@ from headrace.records import WeightUpdate
 
 
 class FollowerRole:
-    """A further rank of a data-parallel trainer: takes the same batches as the first one, says and publishes nothing."""
+    """A further rank of a data-parallel trainer: takes the first one's batches, says and publishes nothing."""
 
     def __init__(
         self, make_trainer: Callable[[], Trainer], controller: Transport, *, resume: str | None = None
