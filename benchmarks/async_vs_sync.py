@@ -65,15 +65,17 @@ class Setting:
     overrides: tuple[str, ...]
     async_overrides: tuple[str, ...]
     factory: str
-    steps: int
+    steps: int  # of the asynchronous runs
+    sync_steps: int
 
 
 DEMO = Setting(
     name="demo",
     overrides=("eval.num_prompts=1", "eval.every_steps=0", "checkpoint.every_minutes=0"),
-    async_overrides=("async.max_lag=2",),
+    async_overrides=("async.max_lag=1",),
     factory="headrace.build:controller",
     steps=18,
+    sync_steps=14,
 )
 IDLE = Setting(
     name="idle",
@@ -88,7 +90,8 @@ IDLE = Setting(
     # Sequences that wait for their environment hold no slot, but many are under way: a lag of 12 covers their latency.
     async_overrides=("async.max_lag=12", "generator.num_slots=128", "async.max_ready_batches=12"),
     factory="async_vs_sync:controller",
-    steps=44,
+    steps=40,
+    sync_steps=14,
 )
 
 
@@ -317,7 +320,7 @@ def compare(setting: Setting, alternations: int, steps: int, runs: Path, console
     sides: list[dict[str, float]] = []
     for turn in range(alternations):
         for variant in VARIANTS:
-            found = run_variant(setting, variant, runs, steps)
+            found = run_variant(setting, variant, runs, steps if variant == "async" else setting.sync_steps)
             results[variant].append(found)
             console.print(
                 f"{setting.name} {turn + 1}/{alternations} {variant:8s} {found['step_s']:.3f} s a step, "
