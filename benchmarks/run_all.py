@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/run_all.py [NAME ...]
 
-They measure ratios, so nothing else should be running. ``vs_trl`` needs its own environment (``make venv-trl``) and is left
-out when that is not there. All together take more than an hour on two cores.
+They measure ratios, so nothing else should be running. ``vs_trl`` needs its own environment (``make venv-trl``) and is
+left out when that is not there. All together take more than an hour on two cores.
 """
 
 from __future__ import annotations
