@@ -111,6 +111,10 @@ def _put(tree: Tree, path: str, value: Any) -> None:
         if not isinstance(inner, dict):
             raise ConfigError(f"override '{path}': '{section}' was overridden as a whole by {inner!r} before.")
         tree = inner
+    below = tree.get(name)
+    if isinstance(value, str) and isinstance(below, dict) and path in SHORTHANDS:  # `model.dtype=y` came first
+        below[SHORTHANDS[path]] = value
+        return
     tree[name] = value
 
 
