@@ -75,7 +75,7 @@ DEMO = Setting(
     async_overrides=("async.max_lag=1",),
     factory="headrace.build:controller",
     steps=18,
-    sync_steps=14,
+    sync_steps=17,  # the same steps are counted as of the asynchronous runs: completions grow while the policy learns
 )
 IDLE = Setting(
     name="idle",
@@ -279,7 +279,7 @@ def _train_load(seconds: float, warm_s: float, results: Any) -> None:
         trainer.publishable()
         if started - begun > warm_s:
             times.append(time.monotonic() - started)
-    results.put(("train", statistics.median(times)))
+    results.put(("train", statistics.mean(times)))  # as a live run: batches differ in size
 
 
 def _made_up(prompt: Prompt, seed: int, version: int) -> Rollout:

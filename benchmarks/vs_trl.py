@@ -69,7 +69,7 @@ class Plan:
     trl_ways: tuple[tuple[int, tuple[str, ...]], ...]  # (threads, options) to choose the fastest of
 
 
-# The static cache is no candidate: it was about 15 % slower here whatever the threads and micro-batch.
+# The static cache is no candidate: it was about 15 % slower here on one thread; with two it was not tried.
 TRL_WAYS: tuple[tuple[int, tuple[str, ...]], ...] = tuple(
     (threads, (f"--per-device-batch={rows}",)) for threads in (1, 2) for rows in (256, 64)
 )

@@ -48,7 +48,7 @@ METRICS: Mapping[str, str] = {
     "trainer/idle_frac": "share of time the trainer waited since the first admission",
     "generator/idle_frac": "share of time the generators had nothing to decode since the first admission",
     "trainer/tokens_per_s": "tokens trained a second (prompt tokens included)",
-    "generator/tokens_per_s": "tokens sampled a second, all generators",
+    "generator/tokens_per_s": "tokens sampled for training a second, all generators",
     "trainer/step_s": "duration of the step in the trainer",
     "trainer/num_updates": "optimiser updates that were applied",
     "trainer/num_skipped_updates": "updates skipped because nothing was left to train or a gradient was not finite",

@@ -61,6 +61,7 @@ class GeneratorRole:
         self._probe_limit = probe_limit
         self._meter = _Meter()
         self._version = -1
+        self._pinned: set[str] = set()  # requests of evaluations: no part of what training costs
 
     def run(self) -> None:
         """Load, take the first weights, then serve."""
@@ -110,9 +111,13 @@ class GeneratorRole:
         match message:
             case Submit(requests=requests):
                 for request in requests:
-                    self._meter.num_prefill_tokens += len(request.prefix_ids)
+                    if request.weights == "pinned":
+                        self._pinned.add(request.request_id)
+                    else:
+                        self._meter.num_prefill_tokens += len(request.prefix_ids)
                     self._engine.submit(request)
             case Cancel(request_ids=request_ids):
+                self._pinned.difference_update(request_ids)
                 for request_id in request_ids:
                     self._engine.cancel(request_id)
             case Pin():
@@ -128,7 +133,11 @@ class GeneratorRole:
         completions = self._engine.step()
         self._meter.busy_s += time.perf_counter() - started
         if completions:
-            self._meter.num_tokens += sum(len(c.token_ids) for c in completions)
+            for completion in completions:
+                if completion.request_id in self._pinned:
+                    self._pinned.remove(completion.request_id)
+                else:
+                    self._meter.num_tokens += len(completion.token_ids)
             self._controller.send(Finished(completions=tuple(completions), usage=self._meter.usage()))
 
     def _take(self, update: WeightUpdate) -> tuple[float, float]:

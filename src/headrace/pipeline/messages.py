@@ -11,7 +11,8 @@ from headrace.records import Completion, GenerationRequest, PackedBatch, StepRes
 class Usage:
     """What a generator has done since it started; all fields only grow. Seconds and tokens.
 
-    ``wait_s`` is time without work, ``load_s`` time spent taking weights (probe included).
+    ``wait_s`` is time without work, ``load_s`` time spent taking weights (probe included). Tokens are training's alone:
+    those of evaluations (pinned weights) are left out, but the time they take counts as busy.
     """
 
     busy_s: float = 0.0
