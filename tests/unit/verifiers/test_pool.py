@@ -162,22 +162,6 @@ def is_zombie(pid):
         return True
 
 
-def test_a_step_of_the_demo_costs_next_to_nothing(pool_of):
-    """0.03 ms each on an idle machine; the limit leaves room for a busy one."""
-
-    async def run():
-        async with pool_of(NUMBERS) as pool:
-            row = {"prompt": "347+85=", "answer": "432", "operator": "+", "num_digits": 3}
-            best = 1.0
-            for _ in range(10):
-                start = time.perf_counter()
-                await asyncio.gather(*(pool.judge("7+5=12 4+8+1=13 3+1=4#432", row) for _ in range(256)))
-                best = min(best, (time.perf_counter() - start) / 256)
-            return best
-
-    assert asyncio.run(run()) < 0.15e-3
-
-
 def test_self_check_lists_golds_that_fail():
     checked = run_self_check(VerifierSpec("number"), [{"answer": "3"}, {"answer": "blue"}, {"answer": "#### 3,000"}])
     assert dict(checked.failed) == {1: "the gold answer 'blue' is not a number"}
