@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX),)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench install base-model venv-trl clean
+.PHONY: demo test check bench install base-model venv-trl venv-peers test-peers clean
 
 demo: install
 	$(BIN)/headrace demo
@@ -35,6 +35,23 @@ venv-trl: .venv-trl/.installed
 	.venv-trl/bin/pip install --quiet --disable-pip-version-check --constraint constraints-trl.txt $(TORCH_FLAGS) torch
 	.venv-trl/bin/pip install --quiet --disable-pip-version-check --constraint constraints-trl.txt trl
 	touch $@
+
+# The kernels against TRL, verl and polgrad (tests/peers). verl's own requirements pin vLLM, Ray's GPU parts and an old
+# transformers, so it goes in without them: verl.trainer.ppo imports on a CPU with these few.
+venv-peers: .venv-peers/.installed
+
+PEERS_PIP := .venv-peers/bin/pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt
+.venv-peers/.installed: constraints-peers.txt pyproject.toml
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	$(PEERS_PIP) $(TORCH_FLAGS) torch
+	$(PEERS_PIP) trl polgrad packaging tensordict hydra-core codetiming ray datasets pandas torchdata \
+		numpy scipy pydantic pyyaml pyarrow pytest pytest-timeout
+	$(PEERS_PIP) --no-deps verl
+	$(PEERS_PIP) --no-deps --editable .
+	touch $@
+
+test-peers: venv-peers
+	.venv-peers/bin/python -m pytest tests/peers
 
 install: $(VENV)/.installed
 
