@@ -192,7 +192,7 @@ def trl_settings(recipe: Recipe) -> list[str]:
     algorithm, optimizer, loss = recipe.algorithm, recipe.optimizer, recipe.algorithm.loss
     matched = (
         isinstance(loss, CISPO)
-        and (algorithm.advantage_mean, algorithm.advantage_scale) == ("group", "group")
+        and (algorithm.advantage.mean, algorithm.advantage.scale) == ("group", "group")
         and (algorithm.loss_weight, algorithm.zero_variance) == ("token_mean", "keep")
         and (recipe.batch.num_minibatches, recipe.batch.num_epochs) == (1, 1)
         and (recipe.sampling.temperature, optimizer.weight_decay) == (1.0, 0.0)

@@ -93,7 +93,7 @@ def plain_loop(recipe: Recipe, num_steps: int) -> Iterator[tuple[StepResult, lis
             groups.append(Group(group_id=str(number), prompt=prompt, admission=number, rollouts=tuple(rollouts)))
 
         algorithm = recipe.algorithm
-        groups = with_advantages(groups, mean=algorithm.advantage_mean, scale=algorithm.advantage_scale)
+        groups = with_advantages(groups, mean=algorithm.advantage.mean, scale=algorithm.advantage.scale)
         batch = pack(
             groups,
             step=step,

@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.config.conflicts import total_updates, updates_per_step
+from headrace.cli.explain_algorithm import algorithm_sentences
+from headrace.config.algorithm_conflicts import updates_per_step
+from headrace.config.conflicts import total_updates
 from headrace.config.load import LoadedRecipe, load
-from headrace.config.sections import CISPO, Recipe
+from headrace.config.sections import Recipe
 from headrace.models.locate import ModelFiles, resolve_model
 
 
@@ -37,11 +39,12 @@ def sentences(loaded: LoadedRecipe, files: ModelFiles | None = None) -> list[str
         _updates(recipe),
         _lag(recipe),
         _task(recipe),
+        algorithm_sentences(recipe),
         _evaluation(recipe),
         _places(recipe, files),
     ]
     notes = [f"Note: {note} (it was inherited and is left out)." for note in loaded.notes]
-    return parts + notes + _ratio_note(recipe)
+    return parts + notes
 
 
 def _step(recipe: Recipe) -> str:
@@ -109,10 +112,7 @@ def _task(recipe: Recipe) -> str:
     judge = "the task's own verifier" if reward.verifier == "task" else f"the verifier '{reward.verifier}'"
     return (
         f"Prompts are {prompts}{', wrapped in the chat template' if task.chat else ''}; {judge} judges each completion "
-        f"in {_many(reward.num_workers, 'process', 'processes')} with a limit of {reward.time_limit_s:g} s. "
-        f"Advantages: mean '{recipe.algorithm.advantage_mean}', scale '{recipe.algorithm.advantage_scale}'; loss "
-        f"'{recipe.algorithm.loss.name}', averaged as '{recipe.algorithm.loss_weight}'; groups with equal rewards: "
-        f"'{recipe.algorithm.zero_variance}'."
+        f"in {_many(reward.num_workers, 'process', 'processes')} with a limit of {reward.time_limit_s:g} s."
     )
 
 
@@ -152,16 +152,6 @@ def _places(recipe: Recipe, files: ModelFiles | None) -> str:
         f"the controller and {_many(recipe.reward.num_workers, 'verifier process', 'verifier processes')} take one CPU "
         "thread each and little of it."
     )
-
-
-def _ratio_note(recipe: Recipe) -> list[str]:
-    if recipe.async_.max_lag or updates_per_step(recipe) > 1:
-        return []
-    keys = "ratio_max" if isinstance(recipe.algorithm.loss, CISPO) else "clip_low and clip_high"
-    return [
-        f"Note: with async.max_lag 0 and one update a step every ratio is 1 up to rounding, so algorithm.loss.{keys} "
-        "hardly ever act."
-    ]
 
 
 def _many(number: int, one: str, more: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.config.algorithm_conflicts import algorithm_fights, inert_algorithm, updates_per_step
 from headrace.config.sections import Recipe
 
 
@@ -22,23 +23,26 @@ class Inert:
 
 def inert_keys(recipe: Recipe) -> list[Inert]:
     """Every key without effect, written or not."""
-    rules = (_inert_task, _inert_async, _inert_cadence)
+    rules = (_inert_task, _inert_async, _inert_cadence, _inert_part)
     return [inert for rule in rules for inert in rule(recipe)]
 
 
 def fights(recipe: Recipe) -> list[str]:
     """One sentence for each pair of keys that contradict each other, naming both and what is allowed."""
-    rules: tuple[Callable[[Recipe], list[str]], ...] = (_group_of_one, _batch_shape, _schedule, _waits, _task)
+    rules: tuple[Callable[[Recipe], list[str]], ...] = (
+        algorithm_fights,
+        _batch_shape,
+        _schedules,
+        _reuse,
+        _waits,
+        _task,
+    )
     return [sentence for rule in rules for sentence in rule(recipe)]
 
 
 def total_updates(recipe: Recipe) -> int:
     """Optimiser updates of the whole run."""
     return recipe.run.steps * updates_per_step(recipe)
-
-
-def updates_per_step(recipe: Recipe) -> int:
-    return recipe.batch.num_epochs * recipe.batch.num_minibatches
 
 
 def _inert_task(recipe: Recipe) -> list[Inert]:
@@ -63,6 +67,16 @@ def _inert_async(recipe: Recipe) -> list[Inert]:
     return [Inert("async.max_ready_batches", ("async.max_lag",), why)]
 
 
+def _inert_part(recipe: Recipe) -> list[Inert]:
+    inert = [Inert(key, causes, why) for key, causes, why in inert_algorithm(recipe)]
+    for section in ("sampling.schedule", "async.schedule"):
+        part = (recipe.sampling if section.startswith("sampling") else recipe.async_).schedule
+        if part is not None and part.shape == "linear":
+            why = f"{section}.shape is 'linear', over the whole run"
+            inert.append(Inert(f"{section}.final_frac", (f"{section}.shape",), why))
+    return inert
+
+
 def _inert_cadence(recipe: Recipe) -> list[Inert]:
     inert = []
     for section in ("eval", "checkpoint"):
@@ -71,29 +85,6 @@ def _inert_cadence(recipe: Recipe) -> list[Inert]:
             why = f"{every} steps never pass, run.steps is {recipe.run.steps}"
             inert.append(Inert(f"{section}.every_steps", ("run.steps",), why))
     return inert
-
-
-def _group_of_one(recipe: Recipe) -> list[str]:
-    if recipe.batch.group_size > 1:
-        return []
-    algorithm, sentences = recipe.algorithm, []
-    if algorithm.advantage_mean in ("group", "leave_one_out"):
-        sentences.append(
-            f"batch.group_size 1 fights algorithm.advantage_mean '{algorithm.advantage_mean}': with one completion a "
-            "prompt there is no group to compare with and every advantage is 0; allowed: group_size >= 2, or "
-            "advantage_mean 'batch' or 'none'."
-        )
-    if algorithm.advantage_scale == "group":
-        sentences.append(
-            "batch.group_size 1 fights algorithm.advantage_scale 'group': one reward has no standard deviation; "
-            "allowed: group_size >= 2, or advantage_scale 'batch' or 'none'."
-        )
-    if algorithm.zero_variance != "keep":
-        sentences.append(
-            f"batch.group_size 1 fights algorithm.zero_variance '{algorithm.zero_variance}': a group of one never "
-            "varies, so every group would be taken out; allowed: group_size >= 2, or zero_variance 'keep'."
-        )
-    return sentences
 
 
 def _batch_shape(recipe: Recipe) -> list[str]:
@@ -113,7 +104,28 @@ def _batch_shape(recipe: Recipe) -> list[str]:
     return sentences
 
 
-def _schedule(recipe: Recipe) -> list[str]:
+def _reuse(recipe: Recipe) -> list[str]:
+    if recipe.async_.max_uses == 1 or recipe.async_.max_lag >= recipe.async_.max_uses - 1:
+        return []
+    uses, lag = recipe.async_.max_uses, recipe.async_.max_lag
+    return [
+        f"async.max_uses {uses} fights async.max_lag {lag}: every further use is a step later; allowed: max_uses <= "
+        f"{lag + 1}, or max_lag >= {uses - 1}."
+    ]
+
+
+def _schedules(recipe: Recipe) -> list[str]:
+    falling = recipe.async_.schedule
+    sentences = _warmup(recipe)
+    if falling is not None and falling.end >= recipe.async_.max_lag:
+        sentences.append(
+            f"async.schedule.end {falling.end} fights async.max_lag {recipe.async_.max_lag}: the bound may only fall; "
+            f"allowed: end < {recipe.async_.max_lag}."
+        )
+    return sentences
+
+
+def _warmup(recipe: Recipe) -> list[str]:
     warmup, total = recipe.optimizer.warmup, total_updates(recipe)
     if isinstance(warmup, int) and warmup > total:
         return [

@@ -14,7 +14,13 @@ from pydantic.fields import FieldInfo
 
 from headrace.config.sections import Recipe
 
-SHORTHANDS = {"model": "path", "task": "name", "reward": "verifier", "algorithm.loss": "name"}
+SHORTHANDS = {
+    "model": "path",
+    "task": "name",
+    "reward": "verifier",
+    "algorithm.loss": "name",
+    "algorithm.advantage": "name",
+}
 """Sections that may be written as one text: ``model: bundled`` means ``model: {path: bundled}``."""
 
 OTHER_NAMES = {
@@ -54,11 +60,29 @@ OTHER_NAMES = {
     "clip_ratio": "algorithm.loss.clip_high",
     "loss_type": "algorithm.loss_weight",
     "loss_agg_mode": "algorithm.loss_weight",
-    "scale_rewards": "algorithm.advantage_scale",
+    "scale_rewards": "algorithm.advantage.scale",
     "dynamic_sampling": "algorithm.zero_variance",
     "dataset": "task.path",
     "train_files": "task.path",
     "val_files": "task.eval_path",
+    "adv_estimator": "algorithm.advantage.name",
+    "kl_coef": "algorithm.kl.coef",
+    "kl_loss_coef": "algorithm.kl.coef",
+    "init_kl_coef": "algorithm.kl.coef",
+    "beta": "algorithm.kl.coef",
+    "entropy_coeff": "algorithm.entropy.coef",
+    "entropy_coef": "algorithm.entropy.coef",
+    "lam": "algorithm.advantage.lambda_policy",
+    "gae_lambda": "algorithm.advantage.lambda_policy",
+    "clip_ratio_c": "algorithm.loss.dual_clip",
+    "critic_warmup": "algorithm.value.pretrain_steps",
+    "cliprange_value": "algorithm.value.clip",
+    "mask_truncated_completions": "algorithm.truncated",
+    "overlong_filtering": "algorithm.truncated",
+    "overlong_buffer": "algorithm.overlong.buffer_tokens",
+    "tis_imp_ratio_cap": "algorithm.correction.high",
+    "vllm_importance_sampling_cap": "algorithm.correction.high",
+    "rollout_is_threshold": "algorithm.correction.high",
     "reward_funcs": "reward.verifier",
     "model_name_or_path": "model.path",
     "torch_dtype": "model.dtype",
@@ -78,7 +102,8 @@ REFUSED = {"top_p": _TRUNCATED, "top_k": _TRUNCATED, "min_p": _TRUNCATED}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One documented key. ``owner`` is the loss it belongs to, '' for all other keys."""
+    """One documented key. ``owner`` is the part it comes with: ``"algorithm.loss 'bapo'"`` for a kind of part,
+    ``"algorithm.kl"`` for a part that need not exist, '' for keys that every recipe has."""
 
     path: str
     default: Any
@@ -89,23 +114,40 @@ class Key:
 
 @cache
 def all_keys() -> dict[str, Key]:
-    """Path -> key, in the order of the sections; a path that several losses share appears once, without an owner."""
+    """Path -> key, in the order of the sections; a path that several kinds of a part share appears once."""
     found: dict[str, Key] = {}
     for key in _walk(Recipe, "", ""):
         twin = found.get(key.path)
-        found[key.path] = key if twin is None else replace(twin, allowed=f"{twin.allowed} or {key.allowed}", owner="")
+        found[key.path] = key if twin is None else _joined(twin, key)
     return found
+
+
+def _joined(one: Key, other: Key) -> Key:
+    allowed = one.allowed if other.allowed in one.allowed else f"{one.allowed} or {other.allowed}"
+    is_name = one.path.endswith(".name")
+    return replace(one, allowed=allowed, owner="" if is_name else f"{one.owner} or {_kind_of(other)}")
+
+
+def _kind_of(key: Key) -> str:
+    return key.owner.partition(" ")[2] or key.owner
 
 
 @cache
 def section_paths() -> frozenset[str]:
     """Paths that hold further keys, such as ``batch`` and ``algorithm.loss``."""
-    return frozenset(path.rpartition(".")[0] for path in all_keys())
+    return frozenset(path.rpartition(".")[0] for path in all_keys()) | optional_sections() | {"algorithm"}
 
 
-def loss_keys(name: str) -> frozenset[str]:
-    """Paths that the loss ``name`` has; empty for an unknown loss."""
-    return frozenset(key.path for key in _walk(Recipe, "", "") if key.owner == name)
+@cache
+def optional_sections() -> frozenset[str]:
+    """Paths of parts that may be null, such as ``algorithm.kl``; an empty mapping switches one on."""
+    return frozenset(_optional(Recipe, ""))
+
+
+@cache
+def variants() -> dict[str, tuple[str, ...]]:
+    """Sections of which there are several kinds, picked by their ``name``: path -> names."""
+    return dict(_variants(Recipe, ""))
 
 
 def hint(path: str) -> str:
@@ -120,8 +162,9 @@ def hint(path: str) -> str:
 
 
 def _same_name(name: str, known: list[str]) -> str:
-    """The key of exactly this name in another section."""
-    return next((path for path in known if path.rpartition(".")[2] == name), "")
+    """The key of exactly this name in another section, rather one that every recipe has."""
+    same = [path for path in known if path.rpartition(".")[2] == name]
+    return min(same, key=lambda path: path in all_keys() and bool(all_keys()[path].owner), default="")
 
 
 def _close_in_section(section: str, name: str, known: list[str]) -> str:
@@ -147,13 +190,42 @@ def _close_name(name: str, known: list[str]) -> str:
 
 
 def _walk(model: type[BaseModel], prefix: str, owner: str) -> Iterator[Key]:
-    for name, field in model.model_fields.items():
-        path = prefix + (field.alias or name)
-        sections = [t for t in _members(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)]
+    for _, field, path in _fields(model, prefix):
+        sections = _sections_of(field)
         for section in sections:
-            yield from _walk(section, path + ".", owner if len(sections) == 1 else _tag(section))
+            kind = f"{path} '{_tag(section)}'" if len(sections) > 1 else path if _may_be_null(field) else owner
+            yield from _walk(section, path + ".", kind)
         if not sections:
-            yield Key(path, _default(field), field.description or "the kind of loss", _allowed(field), owner)
+            yield Key(path, _default(field), field.description or "the kind", _allowed(field), owner)
+
+
+def _optional(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for _, field, path in _fields(model, prefix):
+        for section in _sections_of(field):
+            if _may_be_null(field):
+                yield path
+            yield from _optional(section, path + ".")
+
+
+def _variants(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for _, field, path in _fields(model, prefix):
+        sections = _sections_of(field)
+        if len(sections) > 1:
+            yield path, tuple(_tag(section) for section in sections)
+        for section in sections:
+            yield from _variants(section, path + ".")
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo, str]]:
+    return ((name, field, prefix + (field.alias or name)) for name, field in model.model_fields.items())
+
+
+def _sections_of(field: FieldInfo) -> list[type[BaseModel]]:
+    return [t for t in _members(field.annotation) if isinstance(t, type) and issubclass(t, BaseModel)]
+
+
+def _may_be_null(field: FieldInfo) -> bool:
+    return type(None) in _members(field.annotation)
 
 
 def _tag(section: type[BaseModel]) -> str:

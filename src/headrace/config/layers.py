@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.config.keys import SHORTHANDS, all_keys, hint, section_paths
+from headrace.config.keys import SHORTHANDS, all_keys, hint, optional_sections, section_paths
 from headrace.config.yaml_text import parse_yaml
 from headrace.errors import ConfigError
 
 Tree = dict[str, Any]
 
-SWITCHES = {"algorithm.loss": "name", "task": "name"}
+SWITCHES = {"algorithm.loss": "name", "algorithm.advantage": "name", "task": "name"}
 """Sections whose named key decides what the others mean: a later layer that changes it drops what depends on it."""
 
 
@@ -59,10 +59,10 @@ def merge(layers: Sequence[Layer]) -> Tree:
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(key path, value) of every key written in a tree."""
+    """(key path, value) of every key written in a tree; an optional section that is null or empty counts as a key."""
     for name, value in tree.items():
         path = f"{prefix}{name}"
-        if isinstance(value, Mapping) and path in section_paths():
+        if isinstance(value, Mapping) and path in section_paths() and (value or path not in optional_sections()):
             yield from leaves(value, path + ".")
         else:
             yield path, value
@@ -77,7 +77,7 @@ def _merge(below: Tree, above: Tree, prefix: str) -> Tree:
     section = prefix.rstrip(".")
     switch = SWITCHES.get(section)
     if switch and switch in above and below.get(switch, above[switch]) != above[switch]:
-        below = {} if section == "algorithm.loss" else {k: v for k, v in below.items() if k != "params"}
+        below = {k: v for k, v in below.items() if k != "params"} if section == "task" else {}
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)
@@ -92,7 +92,7 @@ def _spell_out(tree: Tree, prefix: str) -> Tree:
     for name, value in tree.items():
         path = f"{prefix}{name}"
         if path in section_paths():
-            if value is None:
+            if value is None and path not in optional_sections():
                 value = {}
             elif isinstance(value, str) and path in SHORTHANDS:
                 value = {SHORTHANDS[path]: value}

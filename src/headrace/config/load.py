@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.config.conflicts import Inert, fights, inert_keys
-from headrace.config.keys import all_keys
+from headrace.config.keys import all_keys, section_paths
 from headrace.config.layers import Layer, Tree, leaves, make_layer, merge, override_layer, written_in
 from headrace.config.sections import Recipe
 from headrace.config.validation import validate
@@ -184,7 +184,7 @@ def _without(tree: Tree, paths: set[str]) -> Tree:
     for path, value in leaves(tree):
         if path in paths:
             continue
-        *sections, name = path.split(".") if path in all_keys() else [path]
+        *sections, name = path.split(".") if path in all_keys().keys() | section_paths() else [path]
         part = kept
         for section in sections:
             part = part.setdefault(section, {})

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
-
-class Section(BaseModel):
-    """Strict base: no unknown keys, no silent conversions (an int is accepted where a float is meant)."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, validate_default=True, allow_inf_nan=False, populate_by_name=True
-    )
-
-
-PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-NonNegativeFloat = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Momentum = Annotated[float, Field(ge=0, lt=1)]
-Device = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]+)?)$")]
+from headrace.config.algorithm import AlgorithmSection
+from headrace.config.base import (
+    Device,
+    Fraction,
+    Momentum,
+    NonNegativeFloat,
+    NonNegativeInt,
+    OpenFraction,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+)
 
 
 class RunSection(Section):
@@ -87,6 +83,14 @@ class RewardSection(Section):
     max_error_frac: Fraction = Field(default=0.05, description="stop when more than this share of verifications breaks")
 
 
+class TemperatureSchedule(Section):
+    """Article form: the sampling temperature moves during training."""
+
+    end: PositiveFloat = Field(description="temperature at the end")
+    shape: Literal["linear", "final"] = Field(default="linear", description="evenly, or at once for the last part")
+    final_frac: OpenFraction = Field(default=0.2, description="shape 'final': the last part, as share of all steps")
+
+
 class SamplingSection(Section):
     """How training completions are sampled. Truncated sampling (top_p, top_k) does not exist: it falsifies ratios."""
 
@@ -94,6 +98,7 @@ class SamplingSection(Section):
         default=1.0, description="sampling temperature; log-probabilities are of the tempered policy"
     )
     max_completion_tokens: PositiveInt = Field(default=64, description="new tokens of one completion at most")
+    schedule: TemperatureSchedule | None = Field(default=None, description="temperature that moves during training")
 
 
 class BatchSection(Section):
@@ -108,6 +113,14 @@ class BatchSection(Section):
     )
 
 
+class LagSchedule(Section):
+    """A bound that falls during training."""
+
+    end: NonNegativeInt = Field(description="the bound at the end; at most async.max_lag")
+    shape: Literal["linear", "final"] = Field(default="final", description="evenly, or at once for the last part")
+    final_frac: OpenFraction = Field(default=0.2, description="shape 'final': the last part, as share of all steps")
+
+
 class AsyncSection(Section):
     """Asynchrony and its bound."""
 
@@ -120,53 +133,8 @@ class AsyncSection(Section):
     max_ready_batches: PositiveInt = Field(
         default=2, description="finished, unconsumed batches above which admission pauses"
     )
-
-
-class PPOClip(Section):
-    """PPO's clipped surrogate (arXiv 1707.06347 eq. 7; asymmetric range arXiv 2503.14476)."""
-
-    name: Literal["ppo_clip"]
-    clip_low: PositiveFloat = Field(default=0.2, description="ratio is clipped below at 1 - clip_low")
-    clip_high: PositiveFloat = Field(default=0.2, description="ratio is clipped above at 1 + clip_high")
-
-    @model_validator(mode="after")
-    def _sane(self) -> PPOClip:
-        if self.clip_low >= 1:
-            raise ValueError(f"clip_low {self.clip_low} is an offset below 1; found >= 1")
-        return self
-
-
-class CISPO(Section):
-    """CISPO (arXiv 2506.13585 eq. 4-5; one-sided cap as in ScaleRL, arXiv 2510.13786)."""
-
-    name: Literal["cispo"]
-    ratio_max: PositiveFloat = Field(
-        default=5.0, description="absolute cap on the importance ratio (ScaleRL: 4, 5 or 8)"
-    )
-
-
-LossSection = Annotated[PPOClip | CISPO, Field(discriminator="name")]
-
-
-class AlgorithmSection(Section):
-    """An algorithm is a row of parts."""
-
-    advantage_mean: Literal["none", "group", "leave_one_out", "batch"] = Field(
-        default="group",
-        description="level whose mean reward is the baseline; leave_one_out = the group's other members",
-    )
-    advantage_scale: Literal["none", "group", "batch"] = Field(
-        default="group", description="level whose standard deviation scales"
-    )
-    loss: LossSection = Field(
-        default_factory=lambda: PPOClip(name="ppo_clip"), description="the objective and its keys"
-    )
-    loss_weight: Literal["token_mean", "sample_mean", "prompt_mean"] = Field(
-        default="sample_mean", description="how token losses are averaged"
-    )
-    zero_variance: Literal["keep", "shrink", "refill"] = Field(
-        default="keep", description="groups with equal rewards: train, blank, or replace"
-    )
+    max_uses: PositiveInt = Field(default=1, description="steps a group may train in, while its lag allows it")
+    schedule: LagSchedule | None = Field(default=None, description="a bound that falls during training")
 
 
 class OptimizerSection(Section):

@@ -22,7 +22,7 @@ def validate(tree: Tree, *, where: Callable[[str], str]) -> Recipe:
     ``where`` says in which file (or override) a key path was written. Raises ``ConfigError`` with one sentence for each
     mistake: key path, what was found, what is allowed, the nearest valid name.
     """
-    tree = _with_loss_name(tree)
+    tree = _with_names(tree)
     try:
         return Recipe.model_validate_json(json.dumps(tree, default=_refuse))
     except ValidationError as error:
@@ -31,13 +31,18 @@ def validate(tree: Tree, *, where: Callable[[str], str]) -> Recipe:
     raise ConfigError(" ".join(sentences[:_SHOWN]) + more)
 
 
-def _with_loss_name(tree: Tree) -> Tree:
+def _with_names(tree: Tree) -> Tree:
     """``algorithm: {loss: {clip_high: .28}}`` changes the default loss; its name need not be repeated."""
     algorithm = tree.get("algorithm")
-    if not isinstance(algorithm, dict) or not isinstance(algorithm.get("loss"), dict) or "name" in algorithm["loss"]:
+    if not isinstance(algorithm, dict):
         return tree
-    name = Recipe().algorithm.loss.name
-    return {**tree, "algorithm": {**algorithm, "loss": {"name": name, **algorithm["loss"]}}}
+    defaults = Recipe().algorithm
+    named = {
+        part: {"name": getattr(defaults, part).name, **algorithm[part]}
+        for part in ("loss", "advantage")
+        if isinstance(algorithm.get(part), dict) and "name" not in algorithm[part]
+    }
+    return {**tree, "algorithm": {**algorithm, **named}}
 
 
 def _refuse(value: Any) -> Any:
@@ -71,9 +76,8 @@ def _locate(loc: Sequence[int | str], tree: Any) -> tuple[str, Any]:
 def _sentence(kind: str, message: str, path: str, value: Any, where: Callable[[str], str]) -> str:
     start = f"{where(path)}: "
     if kind == "extra_forbidden" and path in all_keys():
-        return (
-            f"{start}'{path}' belongs to the loss '{all_keys()[path].owner}', and algorithm.loss.name is another one."
-        )
+        part = path.rpartition(".")[0]
+        return f"{start}'{path}' belongs to {all_keys()[path].owner}, and {part}.name is another one."
     if kind == "extra_forbidden":
         return f"{start}'{path}' is not a key of a recipe.{hint(path)}"
     if kind == "union_tag_invalid":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.advantages.group_relative import with_advantages
-from headrace.config.sections import AlgorithmSection, BatchSection
+from headrace.config.algorithm import AlgorithmSection, GroupRelative
+from headrace.config.sections import BatchSection
 from headrace.packing.batch import pack
 from headrace.pipeline.batcher import Cut
 from headrace.records import Group, PackedBatch
@@ -21,7 +23,7 @@ class BatchBuilder:
 
     def build(self, cut: Cut, *, lineage: int, max_lag: int) -> tuple[list[Group], PackedBatch]:
         """Groups with advantages filled in, and their packed batch."""
-        groups = with_advantages(cut.groups, mean=self.algorithm.advantage_mean, scale=self.algorithm.advantage_scale)
+        groups = self._advantages(cut.groups)
         packed = pack(
             groups,
             step=cut.step,
@@ -34,3 +36,11 @@ class BatchBuilder:
             micro_batch_tokens=self.batch.micro_batch_tokens,
         )
         return groups, packed
+
+    def _advantages(self, groups: Sequence[Group]) -> list[Group]:
+        part, tolerance = self.algorithm.advantage, self.algorithm.zero_variance_tolerance
+        if not isinstance(part, GroupRelative):  # the trainer makes these: they read the models
+            return with_advantages(groups, mean="none", scale="none", tolerance=tolerance)
+        return with_advantages(
+            groups, mean=part.mean, scale=part.scale, group_ddof=part.ddof, eps=part.eps, tolerance=tolerance
+        )

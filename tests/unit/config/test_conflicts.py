@@ -6,17 +6,17 @@ from headrace.config.load import load
 from headrace.errors import ConfigError
 
 FIGHTS = {
-    "group of one, group mean": ("batch: {group_size: 1}", ["batch.group_size 1", "algorithm.advantage_mean 'group'"]),
+    "group of one, group mean": ("batch: {group_size: 1}", ["batch.group_size 1", "algorithm.advantage.mean 'group'"]),
     "group of one, leave one out": (
-        "batch: {group_size: 1}\nalgorithm: {advantage_mean: leave_one_out, advantage_scale: none}",
-        ["batch.group_size 1", "advantage_mean 'leave_one_out'"],
+        "batch: {group_size: 1}\nalgorithm: {advantage: {mean: leave_one_out, scale: none}}",
+        ["batch.group_size 1", "advantage.mean 'leave_one_out'"],
     ),
     "group of one, group scale": (
-        "batch: {group_size: 1}\nalgorithm: {advantage_mean: batch}",
-        ["batch.group_size 1", "algorithm.advantage_scale 'group'"],
+        "batch: {group_size: 1}\nalgorithm: {advantage: {mean: batch}}",
+        ["batch.group_size 1", "algorithm.advantage.scale 'group'"],
     ),
     "group of one, filtered": (
-        "batch: {group_size: 1}\nalgorithm: {advantage_mean: batch, advantage_scale: batch, zero_variance: refill}",
+        "batch: {group_size: 1}\nalgorithm: {advantage: {mean: batch, scale: batch}, zero_variance: refill}",
         ["batch.group_size 1", "algorithm.zero_variance 'refill'"],
     ),
     "warm-up longer than the run": (

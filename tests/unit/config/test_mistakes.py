@@ -13,7 +13,7 @@ CASES = {
     "misspelt clip key": ("algorithm: {loss: {eps_hi: 0.3}}", ["eps_hi", "clip_high"]),
     "key of another loss": (
         "algorithm: {loss: {name: cispo, clip_high: 0.3}}",
-        ["'algorithm.loss.clip_high' belongs to the loss 'ppo_clip'"],
+        ["'algorithm.loss.clip_high' belongs to algorithm.loss 'ppo_clip'"],
     ),
     "text for a number": ("optimizer: {lr: fast}", ['found "fast" (text)', "allowed: a number > 0"]),
     "quoted number": ('run: {steps: "3"}', ['run.steps: found "3" (text)', "a whole number >= 1"]),

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from headrace.config.sections import CISPO, PPOClip
+from headrace.config.losses import CISPO, PPOClip
 from headrace.errors import ConfigError, RecordError
 from headrace.objectives.corrections import truncated_importance
 from headrace.objectives.inputs import LossInputs, stack_inputs

@@ -8,15 +8,9 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from headrace.advantages.group_relative import with_advantages
-from headrace.config.sections import (
-    CISPO,
-    AlgorithmSection,
-    BatchSection,
-    ModelSection,
-    OptimizerSection,
-    PPOClip,
-    Recipe,
-)
+from headrace.config.algorithm import AlgorithmSection
+from headrace.config.losses import CISPO, PPOClip
+from headrace.config.sections import BatchSection, ModelSection, OptimizerSection, Recipe
 from headrace.packing.batch import pack
 from headrace.records import Completion, Group, Prompt, Verdict, rollout_from_completions
 from headrace.training.trainer import PolicyTrainer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.config.algorithm import AlgorithmSection
 from headrace.config.sections import (
-    AlgorithmSection,
     AsyncSection,
     BatchSection,
     CheckpointSection,
