@@ -1,15 +1,20 @@
-"""The trainer's part of a checkpoint: ``model/`` in Hugging Face format, ``optimizer.pt``, ``trainer.json``."""
+"""The trainer's part of a checkpoint: ``model/`` in Hugging Face format, ``optimizer.pt``, ``trainer.json``; with a
+critic also ``value.safetensors`` and ``value_optimizer.pt``."""
 
 from __future__ import annotations
 
 import json
 import pickle
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from headrace.errors import DataError
 from headrace.models.loading import load_causal_lm
@@ -17,6 +22,8 @@ from headrace.models.loading import load_causal_lm
 MODEL_FOLDER = "model"
 OPTIMIZER_FILE = "optimizer.pt"
 STATE_FILE = "trainer.json"
+VALUE_FILE = "value.safetensors"
+VALUE_OPTIMIZER_FILE = "value_optimizer.pt"
 
 # What a tokenizer is made of: with these beside the weights a checkpoint's model folder is usable by itself.
 _TOKENIZER_FILES = (
@@ -63,13 +70,35 @@ def load_trainer(folder: str, *, model: Any) -> tuple[dict[str, Any], TrainerSta
     except (OSError, ValueError, TypeError, RuntimeError, pickle.UnpicklingError) as error:
         raise DataError(f"checkpoint {folder!r} has no usable trainer part: {_first_line(error)}") from error
     dtype = str(model.dtype).removeprefix("torch.")
-    _copy_weights(load_causal_lm(str(root / MODEL_FOLDER), dtype=dtype), model, folder)
+    saved = load_causal_lm(str(root / MODEL_FOLDER), dtype=dtype)
+    _copy_weights(dict(saved.named_parameters()), model, folder)
     return optimizer, state
 
 
+def save_value(folder: str, *, model: nn.Module, optimizer: dict[str, Any]) -> None:
+    """Write a value model and its optimiser's state into the existing ``folder``."""
+    weights = {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    save_file(weights, Path(folder) / VALUE_FILE)
+    torch.save(optimizer, Path(folder) / VALUE_OPTIMIZER_FILE)
+
+
+def load_value(folder: str, *, model: nn.Module) -> dict[str, Any]:
+    """Copy the saved weights into the value model and return its optimiser's state.
+
+    Raises ``DataError`` naming the file that is missing, unreadable or of another model.
+    """
+    try:
+        weights = load_file(Path(folder) / VALUE_FILE)
+        optimizer = torch.load(Path(folder) / VALUE_OPTIMIZER_FILE, weights_only=True, map_location="cpu")
+    except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
+        raise DataError(f"checkpoint {folder!r} has no usable value model: {_first_line(error)}") from error
+    _copy_weights(weights, model, folder)
+    found: dict[str, Any] = optimizer
+    return found
+
+
 @torch.no_grad()
-def _copy_weights(saved: Any, model: Any, folder: str) -> None:
-    found = dict(saved.named_parameters())
+def _copy_weights(found: Mapping[str, Tensor], model: nn.Module, folder: str) -> None:
     for name, parameter in model.named_parameters():
         if name not in found or found[name].shape != parameter.shape:
             raise DataError(f"checkpoint {folder!r} holds another model: {name} is missing or of another shape")

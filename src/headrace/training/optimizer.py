@@ -26,9 +26,9 @@ class UpdateOutcome:
 class PolicyOptimizer:
     """Owns the master weights and their moments.
 
-    A float32 model is its own master. A bf16 model holds the rounded weights, exactly as published, and computes with
-    them; its gradients are added up in float32 beside it after every backward pass, and each update rounds the new
-    masters into it. Schedules count applied updates only.
+    A float32 (or float64) parameter is its own master. A bf16 model holds the rounded weights, exactly as published,
+    and computes with them; its gradients are added up in float32 beside it after every backward pass, and each update
+    rounds the new masters into it. Schedules count applied updates only.
     """
 
     def __init__(self, model: nn.Module, section: OptimizerSection, *, warmup: int) -> None:
@@ -108,7 +108,8 @@ class PolicyOptimizer:
 
 
 def _master_of(parameter: nn.Parameter) -> nn.Parameter:
-    return parameter if parameter.dtype == torch.float32 else nn.Parameter(parameter.detach().float())
+    exact = parameter.dtype in (torch.float32, torch.float64)
+    return parameter if exact else nn.Parameter(parameter.detach().float())
 
 
 def _adds_into(master: nn.Parameter) -> Any:
