@@ -26,6 +26,7 @@ class LossInputs:
     reference_logprob: Tensor | None = None  # [T]
     entropy: Tensor | None = None  # [T], nats, over the whole vocabulary
     correction_weight: Tensor | None = None  # [T], multiplies the token's loss, no grad
+    selected: Tensor | None = None  # [T] bool, tokens that a rule over the whole update picked
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -45,6 +46,13 @@ class TokenLoss:
 def corrected(value: Tensor, x: LossInputs) -> Tensor:
     """``value`` [T] times the correction weight where there is one."""
     return value if x.correction_weight is None else value * x.correction_weight
+
+
+def wanted(value: Tensor | None, name: str, by: str) -> Tensor:
+    """An optional input that ``by`` cannot do without. Raises ``RecordError`` when it is absent."""
+    if value is None:
+        raise RecordError(f"{by} needs the loss input {name}, and it is absent")
+    return value
 
 
 def as_stat(condition: Tensor, like: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from headrace.errors import ConfigError, nearest
 from headrace.objectives.cispo import cispo
 from headrace.objectives.inputs import LossInputs, TokenLoss
 from headrace.objectives.ppo_clip import ppo_clip
+from headrace.objectives.update_figures import UpdateFigures
 
 AnchorRule = Literal["behaviour", "proximal"]
 Kernel = Callable[[LossInputs], TokenLoss]
@@ -23,12 +25,12 @@ class Loss:
     ``anchor`` 'behaviour': the ratio always divides by the recorded log-probability. 'proximal': it divides by the
     log-probability at the start of the step when the step makes more than one update, with a truncated correction for
     the rest (with one update a proximal ratio is 1 throughout and every clip range inert, so the behaviour anchor is
-    used). ``needs_update_stats``: the kernel takes figures of the whole update at the current weights.
+    used). ``figures``: from all tokens of an update at the current weights to values the kernel takes, or None.
     """
 
     kernel: Callable[..., TokenLoss]
     anchor: AnchorRule
-    needs_update_stats: bool = False
+    figures: Callable[..., UpdateFigures] | None = None
 
     def anchor_for(self, num_updates: int) -> AnchorRule:
         """The anchor in force for a step of ``num_updates`` updates."""
@@ -52,6 +54,14 @@ def loss_named(name: str) -> Loss:
             f"algorithm.loss.name: no objective {name!r}; there are {', '.join(LOSSES)}.{nearest(name, LOSSES)}"
         )
     return LOSSES[name]
+
+
+def keys_of(function: Callable[..., Any] | None) -> frozenset[str]:
+    """The keyword-only arguments of a kernel or of a figures function: what a recipe can set."""
+    if function is None:
+        return frozenset()
+    parameters = inspect.signature(function).parameters.values()
+    return frozenset(entry.name for entry in parameters if entry.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 def build_kernel(section: Mapping[str, Any]) -> Kernel:
