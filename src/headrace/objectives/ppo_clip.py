@@ -18,13 +18,20 @@ def ppo_clip(x: LossInputs, *, clip_low: float, clip_high: float, dual_clip: flo
     Stats: ``ratio``, ``log_ratio_clamped``, ``clip_low`` and ``clip_high`` (tokens whose gradient that side removed;
     a ratio outside the range on the side where clipping does nothing is not counted), ``dual_clip``.
     """
+    return clipped_surrogate(x, ratio_min=1 - clip_low, ratio_max=1 + clip_high, dual_clip=dual_clip)
+
+
+def clipped_surrogate(
+    x: LossInputs, *, ratio_min: float, ratio_max: float, dual_clip: float | None = None
+) -> TokenLoss:
+    """The same with absolute caps on the ratio: max(-A r, -A clip(r, ratio_min, ratio_max)) [T]."""
     ratio = importance_ratio(x)
     r, a = ratio.value, x.advantage
-    value = torch.maximum(-a * r, -a * r.clamp(1 - clip_low, 1 + clip_high))
+    value = torch.maximum(-a * r, -a * r.clamp(ratio_min, ratio_max))
     seen = r.detach()
     stats = ratio.stats | {
-        "clip_low": as_stat((a < 0) & (seen < 1 - clip_low), r),
-        "clip_high": as_stat((a > 0) & (seen > 1 + clip_high), r),
+        "clip_low": as_stat((a < 0) & (seen < ratio_min), r),
+        "clip_high": as_stat((a > 0) & (seen > ratio_max), r),
     }
     if dual_clip is not None:
         over = (a < 0) & (seen > dual_clip)

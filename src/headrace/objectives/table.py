@@ -9,9 +9,17 @@ from functools import partial
 from typing import Any, Literal
 
 from headrace.errors import ConfigError, nearest
+from headrace.objectives.bapo import bapo
+from headrace.objectives.bapo_balanced import balance_weight, balanced_clip
+from headrace.objectives.bapo_bounds import bapo_bounds
 from headrace.objectives.cispo import cispo
+from headrace.objectives.covariance import clip_cov, clip_cov_selection, kl_cov, kl_cov_selection
+from headrace.objectives.gmpo import gmpo
+from headrace.objectives.gspo import gspo
 from headrace.objectives.inputs import LossInputs, TokenLoss
 from headrace.objectives.ppo_clip import ppo_clip
+from headrace.objectives.reinforce import reinforce
+from headrace.objectives.sapo import sapo
 from headrace.objectives.update_figures import UpdateFigures
 
 AnchorRule = Literal["behaviour", "proximal"]
@@ -44,6 +52,14 @@ class Loss:
 LOSSES: Mapping[str, Loss] = {
     "ppo_clip": Loss(kernel=ppo_clip, anchor="proximal"),
     "cispo": Loss(kernel=cispo, anchor="behaviour"),
+    "gspo": Loss(kernel=gspo, anchor="proximal"),
+    "bapo": Loss(kernel=bapo, anchor="behaviour", figures=bapo_bounds),
+    "bapo_balanced": Loss(kernel=balanced_clip, anchor="behaviour", figures=balance_weight),
+    "reinforce": Loss(kernel=reinforce, anchor="behaviour"),
+    "gmpo": Loss(kernel=gmpo, anchor="proximal"),
+    "sapo": Loss(kernel=sapo, anchor="proximal"),
+    "clip_cov": Loss(kernel=clip_cov, anchor="proximal", figures=clip_cov_selection),
+    "kl_cov": Loss(kernel=kl_cov, anchor="proximal", figures=kl_cov_selection),
 }
 
 
