@@ -13,12 +13,14 @@ from headrace.errors import RecordError
 from headrace.records import Group
 
 MeanLevel = Literal["none", "group", "leave_one_out", "batch"]
-ScaleLevel = Literal["none", "group", "batch"]
+ScaleLevel = Literal["none", "group", "batch", "raw_batch"]
 Values = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]
 
 ZERO_VARIANCE_TOLERANCE = 1e-6
 STD_EPS = 1e-6
+BATCH_DDOF: Mapping[str, int] = {"batch": 0, "raw_batch": 1}
+"""Degrees of freedom taken off the two batch standard deviations: ScaleRL's definition here, torch.std in TRL."""
 
 # Levels at which a group of equal rewards has nothing to say: its centred rewards are 0, or its own spread divides.
 _GROUP_MEANS = ("group", "leave_one_out")
@@ -31,6 +33,7 @@ def group_relative(
     mean: MeanLevel = "group",
     scale: ScaleLevel = "group",
     group_ddof: int = 1,
+    batch_ddof: int | None = None,
     eps: float = STD_EPS,
     tolerance: float = ZERO_VARIANCE_TOLERANCE,
 ) -> Values:
@@ -39,19 +42,29 @@ def group_relative(
     ``rewards`` [N], NaN = not judged (advantage 0, and outside every statistic); ``group`` [N] any integer labels, in
     any order. Rows of the usual algorithms: group x group GRPO (arXiv 2402.03300 section 4.1.2, ``group_ddof`` 1 as
     torch.std), group x none Dr. GRPO (arXiv 2503.20783), leave_one_out x none RLOO (arXiv 2402.14740), group x batch
-    ScaleRL (arXiv 2510.13786): the batch std is of the *centred* rewards, ddof 0. ``eps`` is added outside the root.
+    ScaleRL (arXiv 2510.13786). Scale 'batch' is the spread of the *centred* rewards of the batch, 'raw_batch' that of
+    the rewards themselves (TRL's scale_rewards "batch"): two numbers. ``batch_ddof`` None takes ``BATCH_DDOF``.
+    ``eps`` is added outside the root.
 
     A group whose judged rewards differ by ``tolerance`` or less, or with fewer than two judged members, gives exactly
-    0 when its own mean or std is used. Raises ``RecordError`` on unequal lengths or infinite rewards.
+    0 when its own mean or std is used; a batch in which the values to be scaled by differ by ``tolerance`` or less
+    gives exactly 0 throughout. Raises ``RecordError`` on unequal lengths or infinite rewards.
     """
     r, member = _checked(rewards, group)
     judged = ~np.isnan(r)
     centred = np.where(judged, r - _MEANS[mean](r, member, judged), 0.0)
-    spread = _SCALES[scale](centred, r, member, judged, group_ddof)
-    advantage = centred if spread is None else centred / (spread + eps)
+    silent = ~judged
     if mean in _GROUP_MEANS or scale == "group":
-        advantage = np.where(_flat(r, member, judged, tolerance), 0.0, advantage)
-    return np.where(judged, advantage, 0.0)
+        silent |= _flat(r, member, judged, tolerance)
+    if scale == "none":
+        return np.where(silent, 0.0, centred)
+    if scale == "group":
+        return np.where(silent, 0.0, centred / (_group_std(r, member, judged, group_ddof) + eps))
+    seen = (centred if scale == "batch" else r)[judged]
+    if not seen.size or np.ptp(seen) <= tolerance:
+        return np.zeros_like(r)
+    ddof = BATCH_DDOF[scale] if batch_ddof is None else batch_ddof
+    return np.where(silent, 0.0, centred / (_std(seen, ddof) + eps))
 
 
 def with_advantages(
@@ -60,6 +73,7 @@ def with_advantages(
     mean: MeanLevel,
     scale: ScaleLevel,
     group_ddof: int = 1,
+    batch_ddof: int | None = None,
     eps: float = STD_EPS,
     tolerance: float = ZERO_VARIANCE_TOLERANCE,
 ) -> list[Group]:
@@ -72,7 +86,16 @@ def with_advantages(
     rewards = [np.nan if r is None else r for g in live for r in g.rewards]
     label = np.repeat(np.arange(len(live)), [len(g.rollouts) for g in live])
     values = iter(
-        group_relative(rewards, label, mean=mean, scale=scale, group_ddof=group_ddof, eps=eps, tolerance=tolerance)
+        group_relative(
+            rewards,
+            label,
+            mean=mean,
+            scale=scale,
+            group_ddof=group_ddof,
+            batch_ddof=batch_ddof,
+            eps=eps,
+            tolerance=tolerance,
+        )
     )
     return [_filled(g, [next(values) for _ in g.rollouts] if g.signal else [0.0] * len(g.rollouts)) for g in groups]
 
@@ -120,19 +143,15 @@ def _no_mean(r: Values, member: Index, judged: npt.NDArray[np.bool_]) -> Values:
     return np.zeros_like(r)
 
 
-def _group_std(centred: Values, r: Values, member: Index, judged: npt.NDArray[np.bool_], ddof: int) -> Values:
+def _group_std(r: Values, member: Index, judged: npt.NDArray[np.bool_], ddof: int) -> Values:
     # Two passes over deviations: the one-pass form can turn out below zero for equal rewards.
     deviation = np.where(judged, r - _group_mean(r, member, judged), 0.0)
     total, count = _per_group(deviation**2, member, judged)
     return np.sqrt(total / np.maximum(count - ddof, 1))
 
 
-def _batch_std(centred: Values, r: Values, member: Index, judged: npt.NDArray[np.bool_], ddof: int) -> Values:
-    return np.full_like(r, centred[judged].std() if judged.any() else 0.0)
-
-
-def _no_std(centred: Values, r: Values, member: Index, judged: npt.NDArray[np.bool_], ddof: int) -> None:
-    return None
+def _std(values: Values, ddof: int) -> float:
+    return float(np.sqrt(np.square(values - values.mean()).sum() / max(len(values) - ddof, 1)))
 
 
 def _flat(r: Values, member: Index, judged: npt.NDArray[np.bool_], tolerance: float) -> npt.NDArray[np.bool_]:
@@ -153,4 +172,3 @@ _MEANS: Mapping[str, Callable[..., Values]] = {
     "leave_one_out": _others_mean,
     "batch": _batch_mean,
 }
-_SCALES: Mapping[str, Callable[..., Values | None]] = {"none": _no_std, "group": _group_std, "batch": _batch_std}

@@ -12,7 +12,7 @@ from headrace.errors import RecordError
 from headrace.records import Completion, Group, Prompt, Verdict, rollout_from_completions
 
 NAN = float("nan")
-MEANS, SCALES = ("none", "group", "leave_one_out", "batch"), ("none", "group", "batch")
+MEANS, SCALES = ("none", "group", "leave_one_out", "batch"), ("none", "group", "batch", "raw_batch")
 
 
 def test_grpo():
@@ -40,6 +40,48 @@ def test_batch_scale_is_the_spread_of_centred_rewards():
     advantage = group_relative([0, 1, 10, 14], [0, 0, 1, 1], scale="batch")
     std = (8.5 / 4) ** 0.5
     assert advantage == pytest.approx(np.array([-0.5, 0.5, -2, 2]) / (std + 1e-6))
+
+
+def test_raw_batch_scale_is_the_spread_of_the_rewards_themselves():
+    # Rewards 0 1 10 14: mean 6.25, squared deviations 39.0625 + 27.5625 + 14.0625 + 60.0625 = 140.75, over 3 (ddof 1).
+    rewards, group = [0, 1, 10, 14], [0, 0, 1, 1]
+    raw = group_relative(rewards, group, scale="raw_batch", eps=1e-4)
+    assert raw == pytest.approx(np.array([-0.5, 0.5, -2, 2]) / ((140.75 / 3) ** 0.5 + 1e-4), rel=1e-14)
+    biased = group_relative(rewards, group, scale="raw_batch", batch_ddof=0, eps=0.0)
+    assert biased == pytest.approx(np.array([-0.5, 0.5, -2, 2]) / (140.75 / 4) ** 0.5, rel=1e-14)
+
+
+def test_batch_scale_takes_another_ddof_when_told():
+    advantage = group_relative([0, 1, 10, 14], [0, 0, 1, 1], scale="batch", batch_ddof=1, eps=0.0)
+    assert advantage == pytest.approx(np.array([-0.5, 0.5, -2, 2]) / (8.5 / 3) ** 0.5, rel=1e-14)
+
+
+def test_batch_scale_does_not_decide_which_groups_have_signal():
+    # p is all right; the batch as a whole still has a spread (three rewards of 1, one of 0).
+    advantage = group_relative([1, 1, 0, 1], ["p", "p", "q", "q"], scale="batch", eps=0.0)
+    assert advantage[:2].tolist() == [0.0, 0.0]
+    assert advantage[2:] == pytest.approx([-(2**0.5), 2**0.5])
+
+
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("scale", ["batch", "raw_batch"])
+def test_a_batch_without_spread_gives_exactly_zero(mean, scale):
+    assert group_relative([0.7] * 6, [0, 0, 0, 1, 1, 1], mean=mean, scale=scale).tolist() == [0.0] * 6
+    assert group_relative([NAN, 1.0], [0, 1], mean=mean, scale=scale).tolist() == [0.0, 0.0]
+
+
+def test_equal_groups_of_any_size_keep_their_advantage_when_rollouts_are_shuffled():
+    rewards, group = np.array([0.0, 1, 1, 2, 5, 3, 3]), np.array([0, 0, 0, 1, 1, 2, 2])
+    order = np.array([6, 2, 4, 0, 3, 5, 1])
+    for mean in MEANS:
+        for scale in SCALES:
+            plain = group_relative(rewards, group, mean=mean, scale=scale)
+            assert group_relative(rewards[order], group[order], mean=mean, scale=scale) == pytest.approx(plain[order])
+
+
+def test_shift_and_stretch_of_the_rewards_do_not_matter_to_a_scaled_group():
+    plain = group_relative([0, 1, 1, 3], [0] * 4, eps=0.0)
+    assert group_relative([5, 7, 7, 11], [0] * 4, eps=0.0) == pytest.approx(plain)
 
 
 def test_batch_mean_is_one_baseline_for_all():
@@ -114,8 +156,14 @@ def slow(rewards, groups, mean, scale):
         divisor = 1.0
         if scale == "group":
             divisor = float(np.std(mine, ddof=1)) + 1e-6
-        if scale == "batch":
-            divisor = float(np.std(list(centred.values()))) + 1e-6
+        if scale in ("batch", "raw_batch"):
+            seen = list(centred.values()) if scale == "batch" else [rewards[j] for j in judged]
+            if max(seen) - min(seen) <= 1e-6:
+                result.append(0.0)
+                continue
+            mean_seen = sum(seen) / len(seen)
+            total = sum((x - mean_seen) ** 2 for x in seen)
+            divisor = (total / (len(seen) if scale == "batch" else len(seen) - 1)) ** 0.5 + 1e-6
         result.append(centred[i] / divisor)
     return result
 
