@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +51,8 @@ class ValueModel(nn.Module):
 
         Raises ``DataError`` naming the folder when it does not hold a causal language model.
         """
-        return cls(load_causal_lm(folder, dtype=dtype, device=device).base_model).eval()
+        body: Any = load_causal_lm(folder, dtype=dtype, device=device).base_model
+        return cls(body).eval()
 
     @property
     def device(self) -> torch.device:

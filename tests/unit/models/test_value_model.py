@@ -1,5 +1,7 @@
 """The value of the state before a token, in float32 over a body of any dtype."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from headrace.errors import DataError
 from headrace.models import train_forward
 from headrace.models.logprobs import row_tensors
 from headrace.models.value_model import ScalarHead, ValueModel
-from headrace.records import NO_VERSION, MicroBatch
+from headrace.packing.batch import pack
+from headrace.records import Completion, Group, Prompt, Verdict, rollout_from_completions
 
 SHAPE = {
     "vocab_size": 40,
@@ -40,41 +43,49 @@ def with_random_head(model):
     return model
 
 
-def micro_batch(members, width):
-    """One row of (token ids, prompt length)."""
-    shape = (1, width)
-    token_ids, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    segment, trainable = np.full(shape, -1, np.int32), np.zeros(shape, np.bool_)
-    start = 0
+def micro_batch(members):
+    """One micro-batch of rollouts (token ids, prompt length), each a group of its own."""
+    groups = []
     for number, (ids, prompt) in enumerate(members):
-        place = (0, slice(start, start + len(ids)))
-        token_ids[place], positions[place], segment[place] = ids, np.arange(len(ids)), number
-        trainable[place] = np.arange(len(ids)) >= prompt
-        start += len(ids)
-    return MicroBatch(
-        token_ids=token_ids,
-        position_ids=positions,
-        segment=segment,
-        trainable=trainable,
-        behaviour_logprob=np.zeros(shape, np.float32),
-        policy_version=np.full(shape, NO_VERSION, np.int32),
-        advantage=np.zeros(shape, np.float32),
-        loss_weight=np.zeros(shape, np.float64),
+        name = str(number)
+        start = Prompt(prompt_id=name, source="t", text="", token_ids=np.array(ids[:prompt], np.int32), row={})
+        completion = Completion(
+            request_id="",
+            token_ids=np.array(ids[prompt:], np.int32),
+            logprob=np.full(len(ids) - prompt, -1.0, np.float32),
+            policy_version=np.zeros(len(ids) - prompt, np.int32),
+            finish_reason="stop",
+        )
+        rollout = rollout_from_completions(start, completion, rollout_id=name, group_id=name, seed=0, temperature=1.0)
+        rollout = replace(rollout, verdict=Verdict(reward=1.0), advantage=np.zeros(len(ids), np.float32))
+        groups.append(Group(group_id=name, prompt=start, admission=number, rollouts=(rollout,)))
+    batch = pack(
+        groups,
+        step=0,
+        lineage=0,
+        max_lag=0,
+        temperature=1.0,
+        loss_weight="token_mean",
+        num_minibatches=1,
+        num_epochs=1,
+        micro_batch_tokens=64,
     )
+    (micro,) = batch.updates[0]
+    return micro
 
 
 MEMBERS = [([3, 1, 4, 1, 5, 9], 2), ([2, 6, 5], 1)]
 
 
 def expected_values(causal, head, members):
-    """Each rollout alone through the model's own forward: states at prompt - 1 ... L - 2 predict, L - 1 is the end."""
+    """Of each rollout alone through the model's own forward: states prompt - 1 ... L - 2 predict, L - 1 is the end."""
     before, after = [], []
     for ids, prompt in members:
         states = causal.base_model(torch.tensor([ids])).last_hidden_state[0].double()
         values = states @ head.weight[0].double() + head.bias.double()
         before.append(values[prompt - 1 : -1])
         after.append(values[-1:])
-    return torch.cat(before), torch.cat(after)
+    return before, after
 
 
 def test_the_head_by_hand():
@@ -90,17 +101,21 @@ def test_values_are_of_the_state_before_each_trainable_token(tmp_path, family):
     causal = save(tmp_path, family)
     model = with_random_head(ValueModel.from_folder(str(tmp_path)))
     before, after = expected_values(causal, model.head, MEMBERS)
-    rows = row_tensors(micro_batch(MEMBERS, 12))
-    assert (model.values(rows) - before).abs().max() < 1e-5
-    values, ends = model.values_and_ends(rows, torch.tensor([5, 8]))
-    assert (values - before).abs().max() < 1e-5
-    assert (ends - after).abs().max() < 1e-5
+    micro = micro_batch(MEMBERS)
+    rows = row_tensors(micro)
+    segment = micro.segment[micro.trainable]
+    last = [int(np.flatnonzero((micro.segment == number) & micro.trainable)[-1]) for number in (0, 1)]
+    values, ends = model.values_and_ends(rows, torch.tensor(last))
+    for found in (model.values(rows), values):
+        for number in (0, 1):
+            assert (found[segment == number] - before[number]).abs().max() < 1e-5
+    assert (ends - torch.cat(after)).abs().max() < 1e-5
 
 
 def test_a_new_value_model_says_0_and_owns_its_weights(tmp_path):
     causal = save(tmp_path)
     model = ValueModel.from_folder(str(tmp_path))
-    assert model.values(row_tensors(micro_batch(MEMBERS, 12))).tolist() == [0.0] * 6
+    assert model.values(row_tensors(micro_batch(MEMBERS))).tolist() == [0.0] * 6
     for name, parameter in model.body.named_parameters():
         assert torch.equal(parameter, causal.base_model.get_parameter(name))
     assert not any("lm_head" in name for name, _ in model.named_parameters())
@@ -109,7 +124,7 @@ def test_a_new_value_model_says_0_and_owns_its_weights(tmp_path):
 def test_gradients_reach_head_and_body_on_the_lean_path_as_on_the_module_path(tmp_path, monkeypatch):
     save(tmp_path)
     model = with_random_head(ValueModel.from_folder(str(tmp_path)))
-    rows = row_tensors(micro_batch(MEMBERS, 12))
+    rows = row_tensors(micro_batch(MEMBERS))
     assert train_forward.supports(model.body)
 
     def gradients():
@@ -138,7 +153,7 @@ def test_the_head_is_float32_over_a_bf16_body(tmp_path):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model.head(torch.ones(2, 32))
         assert seen["value"].dtype == torch.float32
-    value = model.values(row_tensors(micro_batch(MEMBERS, 12)))
+    value = model.values(row_tensors(micro_batch(MEMBERS)))
     assert seen["hidden"].dtype == torch.bfloat16
     assert value.dtype == torch.float32
     exact = seen["hidden"].double() @ model.head.weight[0].double() + model.head.bias.double()
