@@ -57,6 +57,8 @@ def make_parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", _check, "look for mistakes in a recipe without running it")
     explain = _command(commands, "explain", _explain, "say in sentences what a recipe does")
     evaluate = _command(commands, "eval", _eval, "held-out pass rate of a run's newest checkpoint or of a model")
+    sweep = _command(commands, "sweep", _sweep, "train a grid of values (key=a,b,c) over seeds, and compare")
+    ablate = _command(commands, "ablate", _ablate, "train a recipe with one part left out at a time, and compare")
     _command(commands, "recipes", _recipes, "list the bundled recipes")
     fit = _command(commands, "fit", _fit, "fit a saturating curve to held-out pass rate against compute")
     forecast = _command(commands, "forecast", _forecast, "say what pass rate a run will have at a given compute")
@@ -66,17 +68,33 @@ def make_parser() -> argparse.ArgumentParser:
     train.add_argument("--resume", metavar="RUN", help="go on with the run in this folder, by its own recipe")
     for command in (demo, train):
         command.add_argument("--runs", metavar="DIR", default="runs", help="folder of run folders (default: runs)")
-    for command in (check, explain):
+    for command in (check, explain, sweep, ablate):
         command.add_argument("recipe", help="a YAML file, a run folder or the name of a bundled recipe")
     check.add_argument("--data", action="store_true", help="read all rows too: counts, prompt lengths, gold answers")
     evaluate.add_argument("target", metavar="RUN_OR_MODEL", help="a run folder, a model folder, a hub id, or 'bundled'")
     evaluate.add_argument(
         "--recipe", default="demo", help="whose task and sampling judge a model (default: demo); a run brings its own"
     )
-    for command in (demo, train, check, explain, evaluate):
+    for command in (demo, train, check, explain, evaluate, ablate):
         command.add_argument("overrides", nargs="*", metavar="key.path=value", help=_OVERRIDES_HELP)
+    _study_options(sweep, ablate)
     _curve_options(fit, forecast, compare)
     return parser
+
+
+def _study_options(sweep: argparse.ArgumentParser, ablate: argparse.ArgumentParser) -> None:
+    sweep.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=a,b,c",
+        help="a key and its values, the entries of a YAML list; with one value, an override of every variant",
+    )
+    sweep.add_argument("--baseline", metavar="VARIANT", help="what the others are compared with (default: the first)")
+    ablate.add_argument("--parts", metavar="A,B", help="parts to leave out or swap (default: all the recipe has)")
+    for command in (sweep, ablate):
+        command.add_argument("--seeds", default="0,1,2", metavar="A,B", help="seeds of each variant (default: 0,1,2)")
+        command.add_argument("--out", metavar="DIR", help="folder of the study; runs finished in it are kept")
+        command.add_argument("--dry-run", action="store_true", help="check and list the variants, run nothing")
 
 
 def _curve_options(
@@ -181,6 +199,18 @@ def _compare(options: argparse.Namespace) -> int:
     from headrace.cli.compare import run_compare
 
     return run_compare(options)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from headrace.cli.sweep import run_sweep
+
+    return run_sweep(options)
+
+
+def _ablate(options: argparse.Namespace) -> int:
+    from headrace.cli.ablate import run_ablate
+
+    return run_ablate(options)
 
 
 def _recipes(options: argparse.Namespace) -> int:

@@ -15,6 +15,8 @@ OPTIONS = {
     "check": ["--data", "overrides", "recipe"],
     "explain": ["overrides", "recipe"],
     "eval": ["--recipe", "overrides", "target"],
+    "sweep": sorted(["--baseline", "--dry-run", "--out", "--seeds", "overrides", "recipe"]),
+    "ablate": sorted(["--dry-run", "--out", "--parts", "--seeds", "overrides", "recipe"]),
     "recipes": [],
     "fit": sorted([*CURVE, "--plot"]),
     "forecast": sorted([*CURVE, "--margin", "--at", "--budget", "--target"]),

@@ -1,0 +1,1 @@
+"""Studies: several runs of one recipe that differ in a few keys and in the seed."""
