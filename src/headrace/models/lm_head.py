@@ -20,48 +20,61 @@ TILE_ELEMENTS = 512 * VOCAB_TILE
 
 
 class HeadScores(NamedTuple):
-    """``logprob`` [T] of the targets, with grad; ``entropy`` [T] of the whole distribution in nats, detached."""
+    """``logprob`` [T] of the targets, with grad; ``entropy`` [T] of the whole distribution in nats, with grad on demand."""
 
     logprob: Tensor
     entropy: Tensor
 
 
-def head_logprobs(hidden: Tensor, weight: Tensor, target: Tensor, *, temperature: float = 1.0) -> HeadScores:
+def head_logprobs(
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    *,
+    temperature: float | Tensor = 1.0,
+    entropy_grad: bool = False,
+) -> HeadScores:
     """log softmax(hidden @ weight.T / temperature)[target] and its entropy, float32 (float64 for float64 inputs).
 
-    ``hidden`` [T, H] float32 or bfloat16, ``weight`` [V, H] in the published dtype, ``target`` [T] int64. Gradients
-    come back in the dtypes of ``hidden`` and ``weight``. Logits that are -inf have probability 0 and no share in the
-    entropy. Raises ``ValueError`` for a temperature that is not above 0.
+    ``hidden`` [T, H] float32 or bfloat16, ``weight`` [V, H] in the published dtype, ``target`` [T] int64; one
+    ``temperature``, or one a token [T]. Gradients come back in the dtypes of ``hidden`` and ``weight``; the entropy
+    only has one with ``entropy_grad``. Logits that are -inf have probability 0 and no share in the entropy. Raises
+    ``ValueError`` for a temperature that is not above 0.
     """
-    if not temperature > 0:
+    if not (bool((temperature > 0).all()) if isinstance(temperature, Tensor) else temperature > 0):
         raise ValueError(f"temperature {temperature} must be above 0")
-    logprob, entropy = _TiledHead.apply(hidden, weight, target, 1.0 / temperature)
+    logprob, entropy = _TiledHead.apply(hidden, weight, target, 1.0 / temperature, entropy_grad)
     return HeadScores(logprob, entropy)
 
 
 class _TiledHead(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, scale: float | Tensor, entropy_grad: bool
+    ) -> tuple[Tensor, Tensor]:
         with _exact_products(hidden.device.type):
             states = _scaled(hidden, scale)
             logprob, entropy, normaliser = _scan(states, weight, target)
-        ctx.save_for_backward(hidden, weight, target, normaliser)
+        ctx.save_for_backward(hidden, weight, target, normaliser, entropy)
         ctx.scale = scale
-        ctx.mark_non_differentiable(entropy)
+        ctx.entropy_grad = entropy_grad
+        if not entropy_grad:
+            ctx.mark_non_differentiable(entropy)
         return logprob, entropy
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        hidden, weight, target, normaliser = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+        hidden, weight, target, normaliser, entropy = ctx.saved_tensors
+        bonus = (grads[1], entropy) if ctx.entropy_grad else None
         want_hidden, want_weight = ctx.needs_input_grad[:2]
         with _exact_products(hidden.device.type):
             states = _scaled(hidden, ctx.scale)
             grad_states = torch.zeros_like(states) if want_hidden else None
             grad_weight = _room_for(weight, len(target)) if want_weight else None
-            _rescan(states, weight, target, normaliser, grads[0], grad_states, grad_weight)
+            _rescan(states, weight, target, normaliser, grads[0], bonus, grad_states, grad_weight)
             if grad_states is not None:
-                grad_states = grad_states.mul_(ctx.scale).to(hidden.dtype)
-        return grad_states, grad_weight, None, None
+                grad_states = grad_states.mul_(_column(ctx.scale)).to(hidden.dtype)
+        return grad_states, grad_weight, None, None, None
 
 
 def _scan(states: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -97,14 +110,23 @@ def _rescan(
     target: Tensor,
     normaliser: Tensor,
     grad: Tensor,
+    bonus: tuple[Tensor, Tensor] | None,
     grad_states: Tensor | None,
     grad_weight: Tensor | None,
 ) -> None:
-    """d logprob / d logits = onehot - softmax, tile by tile, pushed on into the two gradients given."""
+    """d logprob / d logits = onehot - softmax, tile by tile, pushed on into the two gradients given.
+
+    ``bonus``: the gradient of the entropy H and H itself, [T] each; d H / d logits = -p (log p + H).
+    """
     sums: Tensor | None = None
     for start, tile, rows, logits in _tiles(states, weight, buffers=1):
         stop = start + tile.shape[0]
-        slope = logits.sub_(normaliser[rows, None]).exp_().mul_(-grad[rows, None])
+        logits.sub_(normaliser[rows, None])
+        if bonus is None:
+            slope = logits.exp_().mul_(-grad[rows, None])
+        else:
+            logits.clamp_(min=_FLOOR)  # 0 * -inf has no value
+            slope = logits.exp().mul_(-(grad[rows, None] + bonus[0][rows, None] * (logits + bonus[1][rows, None])))
         local = target[rows] - start
         hit = ((local >= 0) & (local < tile.shape[0])).nonzero()[:, 0]
         slope[hit, local[hit]] += grad[rows][hit]
@@ -150,10 +172,15 @@ def _room_for(weight: Tensor, tokens: int) -> Tensor:
     return torch.empty_like(weight) if tokens else torch.zeros_like(weight)
 
 
-def _scaled(hidden: Tensor, scale: float) -> Tensor:
+def _scaled(hidden: Tensor, scale: float | Tensor) -> Tensor:
     """Hidden states in the compute dtype over the temperature: [T, H] is small, [T, V] is not."""
     states = hidden.to(torch.float64 if hidden.dtype == torch.float64 else torch.float32)
-    return states if scale == 1.0 else states * scale
+    return states if isinstance(scale, float) and scale == 1.0 else states * _column(scale)
+
+
+def _column(scale: float | Tensor) -> float | Tensor:
+    """A scale for each row [T] as it multiplies [T, H]."""
+    return scale[:, None] if isinstance(scale, Tensor) else scale
 
 
 @contextmanager

@@ -131,3 +131,42 @@ def test_no_token_gives_zero_gradients():
 def test_temperature_must_be_positive(temperature):
     with pytest.raises(ValueError, match="must be above 0"):
         head_logprobs(torch.ones(1, 2), torch.ones(3, 2), torch.zeros(1, dtype=torch.int64), temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_entropy_with_gradient(small_tiles, temperature):
+    states, weight, target, slope = case()
+    bonus = torch.linspace(-1, 2, len(target), dtype=torch.float64)
+    mine = [states.clone().requires_grad_(), weight.clone().requires_grad_()]
+    theirs = [states.clone().requires_grad_(), weight.clone().requires_grad_()]
+    logprob, entropy = head_logprobs(*mine, target, temperature=temperature, entropy_grad=True)
+    expected, expected_entropy = full(*theirs, target, temperature)
+    (logprob * slope + entropy * bonus).sum().backward()
+    (expected * slope + expected_entropy * bonus).sum().backward()
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a.grad - b.grad).norm() <= 1e-12 * b.grad.norm()
+
+
+def test_entropy_gradient_passes_impossible_tokens_over():
+    states = torch.ones(1, 2, dtype=torch.float64, requires_grad=True)
+    weight = torch.tensor([[0.0, 0.0], [math.log(3), 0.0], [-torch.inf, 0.0]], dtype=torch.float64)
+    _, entropy = head_logprobs(states, weight, torch.tensor([0]), entropy_grad=True)
+    # p = (1/4, 3/4, 0): dH/dz = -p (log p + H), the impossible token's 0
+    assert entropy.item() == pytest.approx(-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)))
+
+
+def test_a_temperature_for_each_token(small_tiles):
+    states, weight, target, slope = case()
+    temperature = torch.linspace(0.5, 2, len(target), dtype=torch.float64)
+    mine = [states.clone().requires_grad_(), weight.clone().requires_grad_()]
+    theirs = [states.clone().requires_grad_(), weight.clone().requires_grad_()]
+    logprob, entropy = head_logprobs(*mine, target, temperature=temperature)
+    expected, expected_entropy = full(*theirs, target, temperature[:, None])
+    assert torch.allclose(logprob, expected, rtol=0, atol=1e-12)
+    assert torch.allclose(entropy, expected_entropy, rtol=0, atol=1e-12)
+    (logprob * slope).sum().backward()
+    (expected * slope).sum().backward()
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a.grad - b.grad).norm() <= 1e-12 * b.grad.norm()
+    with pytest.raises(ValueError, match="above 0"):
+        head_logprobs(states, weight, target, temperature=temperature - 1)
