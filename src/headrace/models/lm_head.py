@@ -20,7 +20,7 @@ TILE_ELEMENTS = 512 * VOCAB_TILE
 
 
 class HeadScores(NamedTuple):
-    """``logprob`` [T] of the targets, with grad; ``entropy`` [T] of the whole distribution in nats, with grad on demand."""
+    """``logprob`` [T] of the targets, with grad; ``entropy`` [T] of the distribution in nats, with grad on demand."""
 
     logprob: Tensor
     entropy: Tensor
