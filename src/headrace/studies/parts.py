@@ -49,9 +49,10 @@ PARTS: tuple[Part, ...] = (
 
 TOGETHER: Mapping[str, Mapping[str, Any]] = {
     "async.max_lag": {"async.schedule": None, "async.max_uses": 1},
-    "algorithm.value": {"algorithm.advantage": "group_relative"},
+    "algorithm.value": {"algorithm.advantage": {"name": "group_relative", "mean": "batch", "scale": "batch"}},
 }
-"""Further changes without which a change of the key would contradict the recipe."""
+"""Further changes without which a change of the key would contradict the recipe. The batch is the baseline that takes
+the critic's place, because it also serves recipes with one completion a prompt."""
 
 SWITCH = "name"  # a section written as one text is picked by this key
 
