@@ -96,7 +96,7 @@ def batched_gae(
 
 
 def length_adaptive_lambda(length: int, alpha: float = LENGTH_ALPHA) -> float:
-    """max(0, 1 - 1 / (alpha length)): the sum of lambda^t over all t is alpha x length (VAPO, arXiv 2504.05118 eq. 7).
+    """max(0, 1 - 1 / (alpha length)): the sum of lambda^t over all t is alpha x length (VAPO, arXiv 2504.05118).
 
     100 tokens .80, 1000 .98, 8000 .9975; below 1 / alpha tokens the formula is negative and 0 is taken.
     Raises ``ValueError`` unless ``alpha`` is positive.

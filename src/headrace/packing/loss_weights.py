@@ -63,7 +63,7 @@ def token_weights(rule: str, lengths: npt.ArrayLike, group: npt.ArrayLike, *, ho
     ``lengths`` [N]: trainable tokens that take part, 0 for a rollout that is masked as a whole (it counts in no
     denominator and gets weight 0). ``group`` [N]: integer label of the rollout's prompt. ``horizon``: tokens a
     completion can have at most; rule 'constant' needs it and no other rule reads it: 1 / (B horizon), so that a long
-    completion is not favoured over a short one (Dr. GRPO, arXiv 2503.20783 section 3.1).
+    completion is not favoured over a short one (Dr. GRPO, arXiv 2503.20783).
 
     Raises ``RecordError`` on unequal shapes, an unknown rule, or 'constant' without a horizon.
     """
