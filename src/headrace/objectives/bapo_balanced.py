@@ -24,7 +24,7 @@ def balanced_clip(x: LossInputs, *, ratio_min: float, ratio_max: float, balance:
     r, a = ratio.value, x.advantage
     seen = r.detach()
     inside = torch.where(a > 0, seen < ratio_max, seen > ratio_min)
-    weight = torch.where(a > 0, 2 * balance, 2 * (1 - balance)).to(r.dtype)
+    weight = torch.where(a > 0, r.new_tensor(2 * balance), r.new_tensor(2 * (1 - balance)))
     stats = ratio.stats | {
         "clip_low": as_stat((a < 0) & ~inside, r),
         "clip_high": as_stat((a > 0) & ~inside, r),

@@ -63,4 +63,4 @@ def off_policy_sequence_mask(
     The mean estimates KL(old || current) on tokens of the old policy. A correction weight is multiplied with it.
     """
     gone = segment_mean((old_logprob - logprob).detach(), segment)
-    return torch.where((advantage < 0) & (gone > delta), 0.0, 1.0).to(logprob.dtype)
+    return (~((advantage < 0) & (gone > delta))).to(logprob.dtype)

@@ -16,7 +16,7 @@ def sapo(x: LossInputs, *, tau_pos: float = 1.0, tau_neg: float = 1.05) -> Token
     """
     ratio = importance_ratio(x)
     r, a = ratio.value, x.advantage
-    tau = torch.where(a > 0, tau_pos, tau_neg).to(r.dtype)
+    tau = torch.where(a > 0, r.new_tensor(tau_pos), r.new_tensor(tau_neg))
     gate = torch.sigmoid(tau * (r - 1))
     open_share = 4 * gate.detach() * (1 - gate.detach())
     return TokenLoss(value=corrected(-a * gate * 4 / tau, x), stats=ratio.stats | {"gate": open_share})

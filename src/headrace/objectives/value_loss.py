@@ -25,11 +25,3 @@ def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, *, clip: float
         stats["value_clip"] = as_stat(((value - old_value).abs() > clip) & (other > loss), loss)
         loss = torch.maximum(loss, other)
     return TokenLoss(value=loss / 2, stats=stats)
-
-
-def explained_variance(value: Tensor, returns: Tensor) -> float | None:
-    """1 - Var(R - V) / Var(R) over the tokens [T] of an update; None where the returns do not vary."""
-    variance = float(returns.double().var(correction=0)) if returns.numel() else 0.0
-    if variance == 0:
-        return None
-    return 1 - float((returns - value).detach().double().var(correction=0)) / variance

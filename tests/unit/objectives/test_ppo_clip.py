@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from headrace.objectives.inputs import LossInputs
 from headrace.objectives.ppo_clip import ppo_clip
+from headrace.packing.loss_weights import token_weights
 
 
 def inputs(log_ratio, advantage, **extra):
@@ -60,6 +62,21 @@ def test_known_mean_of_three_tokens():
     x = inputs([math.log(0.5), 0.0, math.log(1.5)], [1.0, -1.0, 2.0])
     loss = ppo_clip(x, clip_low=0.2, clip_high=0.2)
     assert loss.value.mean().item() == pytest.approx(-0.63333, abs=1e-5)
+
+
+def test_negative_advantage_is_bounded_at_twice_itself():
+    loss = ppo_clip(inputs([1.0], [-1.5]), clip_low=0.2, clip_high=0.3, dual_clip=2.0)
+    assert loss.value.item() == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"), [("token_mean", (0.3 + math.exp(0.1)) / 3), ("sample_mean", 0.3 / 4 + math.exp(0.1) / 2)]
+)
+def test_two_averages_of_a_ragged_batch(rule, value):
+    # Two tokens with losses .1 and .2, and a rollout of one token that moved by .1 against its advantage.
+    loss = ppo_clip(inputs([0.0, 0.0, 0.1], [-0.1, -0.2, -1.0]), clip_low=0.2, clip_high=0.3)
+    weight = np.repeat(token_weights(rule, [2, 1], [0, 0]), [2, 1])
+    assert (loss.value * torch.from_numpy(weight)).sum().item() == pytest.approx(value)
 
 
 def test_clip_statistics_know_the_sign_of_the_advantage():
