@@ -162,13 +162,24 @@ class Group:
 class MicroBatch:
     """R rows of width W that go through the model together. A rollout lies in one row, whole.
 
-    ``segment`` numbers the rollouts of the step from 0 (it indexes the per-rollout arrays of ``PackedBatch``), -1 on
-    padding. Attention is causal within a segment. A row of padding only has loss weight 0 everywhere.
+    Rollouts of one group in the same row share a block of the tokens they begin with, which stands there once, before
+    them: a prompt of 3 tokens (rollouts 0 and 1, 9 the number of the block) answered by 2 and by 3 tokens::
+
+        token_ids      p  q  r  a  b  c  d  e
+        position_ids   0  1  2  3  4  3  4  5
+        segment        9  9  9  0  0  1  1  1
+        prefix         9  9  9  9  9  9  9  9
+        previous      -1  0  1  2  3  2  5  6
+
+    A token sees what is not later in its row and of its own segment or of the segment ``prefix`` names. A row of
+    padding only has loss weight 0 everywhere.
     """
 
     token_ids: IntArray  # [R, W]
-    position_ids: IntArray  # [R, W], from 0 at each segment's start
-    segment: IntArray  # [R, W]
+    position_ids: IntArray  # [R, W], of the token in its rollout
+    segment: IntArray  # [R, W], rollout of the step (index into PackedBatch.rewards); B + group for a block; -1 padding
+    prefix: IntArray  # [R, W], segment of the block that comes before the token's own; its own where there is none
+    previous: IntArray  # [R, W], column of the token that predicts it; -1 for the first of a rollout and on padding
     trainable: BoolArray  # [R, W]
     behaviour_logprob: FloatArray  # [R, W]
     policy_version: IntArray  # [R, W], -1 where not trainable
@@ -191,7 +202,7 @@ class PackedBatch:
     updates: tuple[tuple[MicroBatch, ...], ...]
     rewards: FloatArray  # [B], NaN where not judged
     group_index: IntArray  # [B]
-    num_tokens: int  # real tokens, padding not counted
+    num_tokens: int  # that go through the model in one epoch: a block once a row, padding not at all
     num_trainable: int
 
     @property

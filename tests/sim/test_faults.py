@@ -127,8 +127,8 @@ def test_shrink_keeps_the_place_of_groups_without_signal() -> None:
     groups = [g for t in outcome.history.steps for g in t.groups]
     assert 0 < sum(not g.signal for g in groups) < len(groups)
     for trained in outcome.history.steps:
-        kept = sum(r.length for g in trained.groups if g.signal for r in g.rollouts)
-        assert trained.batch.num_tokens == kept
+        kept = sum(r.num_trainable for g in trained.groups if g.signal for r in g.rollouts)
+        assert trained.batch.num_trainable == kept
 
 
 def test_refill_trains_groups_with_signal_only_and_to_the_last_step() -> None:

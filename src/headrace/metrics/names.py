@@ -47,7 +47,7 @@ METRICS: Mapping[str, str] = {
     # where time goes
     "trainer/idle_frac": "share of time the trainer waited since the first admission",
     "generator/idle_frac": "share of time the generators had nothing to decode since the first admission",
-    "trainer/tokens_per_s": "tokens trained a second (prompt tokens included)",
+    "trainer/tokens_per_s": "tokens a second through the trainer's model, prompts included (shared ones once a row)",
     "generator/tokens_per_s": "tokens sampled for training a second, all generators",
     "trainer/step_s": "duration of the step in the trainer",
     "trainer/num_updates": "optimiser updates that were applied",

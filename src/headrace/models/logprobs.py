@@ -1,6 +1,7 @@
-"""The one place where tokens are shifted against hidden states: what stands at t - 1 predicts token t.
+"""The one place where tokens are shifted against hidden states: what comes before a token predicts it.
 
-Everything outside, records and packed batches alike, has index t describe token t.
+That is the column before it, or the last one of the prompt block that it continues. Everything outside, records and
+packed batches alike, has index t describe token t.
 """
 
 from __future__ import annotations
@@ -30,26 +31,30 @@ class RowTensors:
     token_ids: Tensor  # [R, W] int64
     position_ids: Tensor  # [R, W] int64
     segment: Tensor  # [R, W] int64, -1 on padding
+    prefix: Tensor  # [R, W] int64, a second segment that the token sees
     source: Tensor  # [T] int64, into R * W
     target: Tensor  # [T] int64
 
 
 def row_tensors(micro: MicroBatch, device: str | torch.device = "cpu") -> RowTensors:
-    """Move a micro-batch to the model's device and pair every trainable token with the position before it.
+    """Move a micro-batch to the model's device and pair every trainable token with the one that predicts it.
 
-    Raises ``RecordError`` when a trainable token opens its segment: no position of its own rollout predicts it.
+    Raises ``RecordError`` when a trainable token opens its rollout: nothing before it in the row is of the same rollout
+    or of the prompt block it continues.
     """
     flat = np.flatnonzero(micro.trainable)
-    before = flat - 1
-    segment = micro.segment.reshape(-1)
-    opens_row = flat % micro.trainable.shape[1] == 0
-    if (opens_row | (segment[before] != segment[flat])).any():
+    previous = micro.previous.reshape(-1)[flat]
+    source = flat - flat % micro.trainable.shape[1] + previous
+    segment, prefix = micro.segment.reshape(-1), micro.prefix.reshape(-1)
+    seen = (segment[source] == segment[flat]) | (segment[source] == prefix[flat])
+    if not (seen & (previous >= 0) & (source < flat)).all():
         raise RecordError("a trainable token is the first of its rollout: nothing of the same rollout predicts it")
     return RowTensors(
         token_ids=_long(micro.token_ids, device),
         position_ids=_long(micro.position_ids, device),
         segment=_long(micro.segment, device),
-        source=_long(before, device),
+        prefix=_long(micro.prefix, device),
+        source=_long(source, device),
         target=_long(micro.token_ids.reshape(-1)[flat], device),
     )
 
@@ -64,11 +69,11 @@ def trainable_logprobs(model: PreTrainedModel, rows: RowTensors, *, temperature:
 
 
 def predicting_states(model: PreTrainedModel, rows: RowTensors) -> Tensor:
-    """Last hidden states [T, H] at ``rows.source``; no token sees another segment.
+    """Last hidden states [T, H] at ``rows.source``; no token sees another rollout.
 
     Small float32 Qwen3 and Llama models on narrow rows take the lean forward, everything else the model's own.
     """
-    mask = block_causal_mask(rows.segment, model.dtype)
+    mask = block_causal_mask(rows.segment, rows.prefix, model.dtype)
     if train_forward.supports(model) and rows.token_ids.shape[1] <= train_forward.MAX_WIDTH and not model.training:
         return train_forward.lean_states(model, rows.token_ids, rows.position_ids, mask, rows.source)
     output = model.base_model(
@@ -78,14 +83,16 @@ def predicting_states(model: PreTrainedModel, rows: RowTensors) -> Tensor:
     return hidden.reshape(-1, hidden.shape[-1])[rows.source]
 
 
-def block_causal_mask(segment: Tensor, dtype: torch.dtype) -> Tensor:
-    """Additive mask [R, 1, W, W]: 0 where a query may look (same segment, not later), the dtype's minimum elsewhere.
+def block_causal_mask(segment: Tensor, prefix: Tensor, dtype: torch.dtype) -> Tensor:
+    """Additive mask [R, 1, W, W]: 0 where a query may look (not later, and of its own segment or the block it
+    continues), the dtype's minimum elsewhere.
 
     Padding counts as a segment of its own, so that no row of the softmax is empty.
     """
     width = segment.shape[1]
     causal = torch.ones(width, width, dtype=torch.bool, device=segment.device).tril()
-    visible = (segment[:, :, None] == segment[:, None, :]) & causal
+    key = segment[:, None, :]
+    visible = ((segment[:, :, None] == key) | (prefix[:, :, None] == key)) & causal
     blocked = torch.tensor(torch.finfo(dtype).min, dtype=dtype, device=segment.device)
     return torch.where(visible, torch.zeros((), dtype=dtype, device=segment.device), blocked)[:, None]
 
@@ -118,10 +125,12 @@ def score_sequences(
     inside = segment >= 0
     flat = np.flatnonzero(inside & (np.arange(width) > 0))
     device = model.device
+    numbers = _long(segment, device)
     rows = RowTensors(
         token_ids=_long(token_ids, device),
         position_ids=_long(np.where(inside, np.arange(width), 0), device),
-        segment=_long(segment, device),
+        segment=numbers,
+        prefix=numbers,
         source=_long(flat - 1, device),
         target=_long(token_ids.reshape(-1)[flat], device),
     )

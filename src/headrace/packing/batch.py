@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from headrace.errors import RecordError
 from headrace.packing.eligible import masked_reason
+from headrace.packing.fill import Labels, blank, fill_rows
+from headrace.packing.flat import Flat, flatten, shared_prompts
 from headrace.packing.loss_weights import token_weights
-from headrace.packing.rows import plan_rows
-from headrace.records import NO_VERSION, Group, MicroBatch, PackedBatch, Rollout
+from headrace.packing.rows import Pieces, plan_rows
+from headrace.records import Group, MicroBatch, PackedBatch, Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,17 @@ def pack(
     """Pack the groups of one step, advantages filled in, into ``num_epochs * num_minibatches`` updates.
 
     Groups with signal are dealt out to the updates in order, as evenly as possible; a group is never split over
-    updates, a rollout never over rows. Each epoch holds the same micro-batches. An update that no group is left for
-    is empty. Segments number all rollouts of ``groups`` in order.
+    updates, a rollout never over rows; rollouts of a group that lie in one row share the tokens they begin with. Each
+    epoch holds the same micro-batches. An update that no group is left for is empty. Segments number all rollouts of
+    ``groups`` in order.
 
     Raises ``RecordError`` for a rollout without advantage, of another temperature, with a trainable first token (it
     has no context), or longer than ``micro_batch_tokens``.
     """
     chunks = _deal(_items(groups, temperature), num_minibatches)
-    updates = tuple(_micro_batches(chunk, loss_weight, micro_batch_tokens) for chunk in chunks)
-    trained = [item.rollout for chunk in chunks for item in chunk]
+    num_rollouts = sum(len(group.rollouts) for group in groups)
+    updates = tuple(_micro_batches(chunk, loss_weight, micro_batch_tokens, num_rollouts) for chunk in chunks)
+    trained = [micro for update in updates for micro in update]
     return PackedBatch(
         step=step,
         lineage=lineage,
@@ -63,14 +66,14 @@ def pack(
         updates=updates * num_epochs,
         rewards=np.asarray([np.nan if r is None else r for g in groups for r in g.rewards], dtype=np.float32),
         group_index=np.repeat(np.arange(len(groups)), [len(g.rollouts) for g in groups]).astype(np.int32),
-        num_tokens=sum(r.length for r in trained),
-        num_trainable=sum(r.num_trainable for r in trained),
+        num_tokens=sum(int(np.count_nonzero(micro.segment >= 0)) for micro in trained),
+        num_trainable=sum(int(np.count_nonzero(micro.trainable)) for micro in trained),
     )
 
 
 def padding_like(micro: MicroBatch) -> MicroBatch:
     """A micro-batch of the same shape that contributes nothing, for ranks that ran out of rows."""
-    return _blank(*micro.token_ids.shape)
+    return blank(*micro.token_ids.shape)
 
 
 def _items(groups: Sequence[Group], temperature: float) -> list[list[_Item]]:
@@ -105,50 +108,28 @@ def _deal(groups: list[list[_Item]], num_minibatches: int) -> list[list[_Item]]:
     return [[item for group in groups[a:b] for item in group] for a, b in pairwise(bounds)]
 
 
-def _micro_batches(items: Sequence[_Item], loss_weight: str, budget: int) -> tuple[MicroBatch, ...]:
+def _micro_batches(items: Sequence[_Item], loss_weight: str, budget: int, num_rollouts: int) -> tuple[MicroBatch, ...]:
     """The rows of one update in micro-batches of at most ``budget`` tokens each."""
     if not items:
         return ()
-    lengths = [item.rollout.length for item in items]
-    if max(lengths) > budget:
-        worst = items[int(np.argmax(lengths))].rollout
-        raise RecordError(
-            f"rollout {worst.rollout_id} has {worst.length} tokens; batch.micro_batch_tokens is {budget}: raise it"
-        )
-    weights = token_weights(loss_weight, [i.rollout.num_trainable for i in items], [i.group for i in items])
-    return tuple(_fill(items, weights, rows.members, rows.width) for rows in plan_rows(lengths, budget))
-
-
-def _blank(num_rows: int, width: int) -> MicroBatch:
-    shape = (num_rows, width)
-    return MicroBatch(
-        token_ids=np.zeros(shape, np.int32),
-        position_ids=np.zeros(shape, np.int32),
-        segment=np.full(shape, -1, np.int32),
-        trainable=np.zeros(shape, np.bool_),
-        behaviour_logprob=np.zeros(shape, np.float32),
-        policy_version=np.full(shape, NO_VERSION, np.int32),
-        advantage=np.zeros(shape, np.float32),
-        loss_weight=np.zeros(shape, np.float64),
+    number = np.asarray([item.group for item in items], dtype=np.int64)
+    flat = flatten([item.rollout for item in items], number)
+    _check_lengths(items, flat, budget)
+    prompt = shared_prompts(flat)
+    labels = Labels(
+        segment=np.asarray([item.segment for item in items]),
+        block=num_rollouts + number,
+        prompt=prompt[flat.group],
+        weight=token_weights(loss_weight, flat.num_trainable, flat.group),
     )
+    pieces = Pieces((flat.length - labels.prompt).tolist(), flat.group.tolist(), prompt.tolist())
+    return tuple(fill_rows(flat, labels, rows.members, rows.width) for rows in plan_rows(pieces, budget))
 
 
-def _fill(
-    items: Sequence[_Item], weights: npt.NDArray[np.float64], members: Sequence[Sequence[int]], width: int
-) -> MicroBatch:
-    micro = _blank(len(members), width)
-    for row, indices in enumerate(members):
-        start = 0
-        for index in indices:
-            rollout = items[index].rollout
-            place = (row, slice(start, start + rollout.length))
-            micro.token_ids[place] = rollout.token_ids
-            micro.position_ids[place] = np.arange(rollout.length)
-            micro.segment[place] = items[index].segment
-            micro.trainable[place] = rollout.trainable
-            micro.behaviour_logprob[place] = rollout.behaviour_logprob
-            micro.policy_version[place] = rollout.policy_version
-            micro.advantage[place] = rollout.advantage
-            micro.loss_weight[place] = rollout.trainable * weights[index]
-            start += rollout.length
-    return micro
+def _check_lengths(items: Sequence[_Item], flat: Flat, budget: int) -> None:
+    worst = int(flat.length.argmax())
+    if flat.length[worst] > budget:
+        raise RecordError(
+            f"rollout {items[worst].rollout.rollout_id} has {flat.length[worst]} tokens; batch.micro_batch_tokens is "
+            f"{budget}: raise it"
+        )

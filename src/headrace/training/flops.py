@@ -12,7 +12,8 @@ from headrace.records import MicroBatch
 class FlopCounter:
     """Counts for one model: 2 FLOPs a weight and token in the body, the head only where a token is predicted.
 
-    Attention adds 4 x layers x heads x head_dim x (position + 1) a token (two products over what it can see).
+    Attention adds 4 x layers x heads x head_dim x (position + 1) a token (two products over what it can see). A prompt
+    block that rollouts of a row share counts once: that is what goes through the model.
     """
 
     def __init__(self, model: Any) -> None:

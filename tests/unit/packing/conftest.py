@@ -1,4 +1,8 @@
-"""Groups made by hand: each rollout is (prompt length, completion length, reward)."""
+"""Groups made by hand: each rollout is (prompt length, completion length, reward).
+
+Token ids count up from 100 * group + 10 * rollout, so nothing is shared; with ``one_prompt`` prompts count up from
+100 * group.
+"""
 
 import numpy as np
 import pytest
@@ -10,15 +14,16 @@ from headrace.records import Completion, Group, Prompt, Verdict, rollout_from_co
 def make_group():
     import dataclasses
 
-    def build(number, members, *, version=0, signal=True, advantage=1.0, temperature=1.0):
+    def build(number, members, *, version=0, signal=True, advantage=1.0, temperature=1.0, one_prompt=False):
         rollouts = []
         for index, (p, n, reward) in enumerate(members):
             start = 100 * number + 10 * index
+            opening = 100 * number if one_prompt else start
             prompt = Prompt(
                 prompt_id=f"p{number}",
                 source="t",
                 text="",
-                token_ids=np.arange(start, start + p, dtype=np.int32),
+                token_ids=np.arange(opening, opening + p, dtype=np.int32),
                 row={},
             )
             completion = Completion(

@@ -44,6 +44,41 @@ def test_one_row_by_hand(make_group):
     assert batch.rewards.tolist() == [1.0, 0.0]
 
 
+def test_two_completions_of_one_prompt_by_hand(make_group):
+    batch = packed([make_group(0, [(3, 2, 1.0), (3, 3, 0.0)], one_prompt=True)], micro_batch_tokens=8)
+    ((micro,),) = batch.updates
+    # The longer completion comes first; the block is number 2, after rollouts 0 and 1.
+    assert micro.token_ids.tolist() == [[0, 1, 2, 13, 14, 15, 3, 4]]
+    assert micro.position_ids.tolist() == [[0, 1, 2, 3, 4, 5, 3, 4]]
+    assert micro.segment.tolist() == [[2, 2, 2, 1, 1, 1, 0, 0]]
+    assert micro.prefix.tolist() == [[2, 2, 2, 2, 2, 2, 2, 2]]
+    assert micro.previous.tolist() == [[-1, 0, 1, 2, 3, 4, 2, 6]]
+    assert micro.trainable.tolist() == [[False] * 3 + [True] * 5]
+    assert micro.behaviour_logprob.tolist() == [[0, 0, 0, -0.125, -0.25, -0.375, -0.125, -0.25]]
+    assert micro.policy_version.tolist() == [[-1, -1, -1, 0, 0, 0, 0, 0]]
+    assert micro.advantage.tolist() == [[0, 0, 0, 1, 1, 1, 1, 1]]
+    assert micro.loss_weight[0] == pytest.approx([0, 0, 0, 1 / 6, 1 / 6, 1 / 6, 1 / 4, 1 / 4])
+    assert (batch.num_tokens, batch.num_trainable) == (8, 5)
+
+
+def test_a_lone_rollout_beside_a_shared_prompt_and_padding_by_hand(make_group):
+    groups = [make_group(0, [(2, 1, 1.0), (2, 2, 0.0)], one_prompt=True), make_group(1, [(1, 5, 1.0)])]
+    ((micro,),) = packed(groups, micro_batch_tokens=12).updates
+    assert micro.token_ids.tolist() == [[100, 101, 102, 103, 104, 105], [0, 1, 12, 13, 2, 0]]
+    assert micro.position_ids.tolist() == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 2, 0]]
+    assert micro.segment.tolist() == [[2, 2, 2, 2, 2, 2], [3, 3, 1, 1, 0, -1]]  # 3 rollouts, so 3 is group 0's block
+    assert micro.prefix.tolist() == [[2, 2, 2, 2, 2, 2], [3, 3, 3, 3, 3, -1]]
+    assert micro.previous.tolist() == [[-1, 0, 1, 2, 3, 4], [-1, 0, 1, 2, 1, -1]]
+
+
+def test_each_row_has_its_own_block_of_a_group(make_group):
+    batch = packed([make_group(0, [(3, 4, 1.0)] * 4, one_prompt=True)], micro_batch_tokens=11)
+    rows = [row for micro in batch.updates[0] for row in zip(micro.segment, micro.previous, strict=True)]
+    assert [segment.tolist() for segment, _ in rows] == [[4] * 3 + [0] * 4 + [1] * 4, [4] * 3 + [2] * 4 + [3] * 4]
+    assert [previous.tolist() for _, previous in rows] == [[-1, 0, 1, 2, 3, 4, 5, 2, 7, 8, 9]] * 2
+    assert batch.num_tokens == 22  # 28 with a prompt each
+
+
 def test_weights_sum_to_one_over_every_update(make_group):
     groups = [make_group(i, [(2, 3 + i, 1.0), (2, 9 - i, 0.0)]) for i in range(6)]
     for rule in ("token_mean", "sample_mean", "prompt_mean"):

@@ -20,6 +20,8 @@ def micro(num_rows: int) -> MicroBatch:
         token_ids=rows,
         position_ids=np.zeros(shape, np.int32),
         segment=rows,
+        prefix=rows,
+        previous=np.full(shape, -1, np.int32),
         trainable=np.ones(shape, np.bool_),
         behaviour_logprob=np.zeros(shape, np.float32),
         policy_version=np.zeros(shape, np.int32),
