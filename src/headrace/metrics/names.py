@@ -26,6 +26,11 @@ METRICS: Mapping[str, str] = {
     "rollout/lag_max": "largest lag of a trained token, steps",
     "rollout/mixed_version_frac": "share of rollouts sampled by more than one version",
     "rollout/num_dropped": "groups dropped at the lag bound since the last step",
+    # curation: prompts by state, with algorithm.pass_rate
+    "curation/num_active": "prompts in the set that is trained on",
+    "curation/num_retired": "prompts that retired because they are solved nearly always",
+    "curation/num_reserve": "reserve prompts that still wait for a place",
+    "curation/num_vacant": "places of retired prompts that no reserve prompt was left to take",
     # loss: means over the trainable tokens of the step
     "loss/value": "the objective that was minimised, mean over updates",
     "loss/entropy": "entropy of the policy at the sampling temperature, nats",
