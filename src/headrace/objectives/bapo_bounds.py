@@ -44,16 +44,24 @@ def bapo_bounds(
     reached exactly.
 
     Tokens are summed without the behaviour probability that the paper's eq. 8 multiplies (the code does not either).
-    Values: ``ratio_min``, ``ratio_max``. Stats: these and ``positive_share`` at them, whatever the metric; without
-    tokens on either side there is nothing to balance: the bounds stay at their start and the share is .5.
+    Values: ``ratio_min``, ``ratio_max``. Stats: the same as ``bound_low`` and ``bound_high``, and ``positive_share`` at
+    them, whatever the metric. Without tokens on either side there is nothing to balance: the bounds stay at
+    their start and the share counts as .5.
     """
     sides = _Sides(x, contribution)
     goal = target_share if metric == "share" else target_share / (1 + target_share)
     lows = list(_rungs(low_start, low_end, low_step, end))
     highs = list(_rungs(high_start, high_end, high_step, end))
-    low, high = _search(lambda i, j: sides.share(lows[i], highs[j]) >= goal, len(lows) - 1, len(highs) - 1, order)
-    bounds = {"ratio_min": lows[low], "ratio_max": highs[high]}
-    return UpdateFigures(values=bounds, stats=bounds | {"positive_share": sides.share(lows[low], highs[high])})
+    low, high = 0, 0
+    if not sides.empty:
+        low, high = _search(lambda i, j: sides.share(lows[i], highs[j]) >= goal, len(lows) - 1, len(highs) - 1, order)
+    ratio_min, ratio_max = lows[low], highs[high]
+    stats = {
+        "bound_low": ratio_min,
+        "bound_high": ratio_max,
+        "positive_share": sides.share(ratio_min, ratio_max),
+    }
+    return UpdateFigures(values={"ratio_min": ratio_min, "ratio_max": ratio_max}, stats=stats)
 
 
 def _search(met: Callable[[int, int], bool], low_steps: int, high_steps: int, order: str) -> tuple[int, int]:
@@ -86,6 +94,7 @@ class _Sides:
         r, a = importance_ratio(x).value.detach().double().cpu(), x.advantage.detach().double().cpu()
         self._positive, self._negative = (r[a > 0], a[a > 0]), (r[a < 0], -a[a < 0])
         self._active = contribution == "active"
+        self.empty = not len(r[a != 0])
 
     def share(self, ratio_min: float, ratio_max: float) -> float:
         (r_pos, a_pos), (r_neg, a_neg) = self._positive, self._negative
