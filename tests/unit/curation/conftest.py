@@ -8,7 +8,7 @@ import pytest
 from headrace.records import Completion, Group, Prompt, Verdict, rollout_from_completions
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_group():
     def build(rewards, *, passed=None, lengths=None, finish=None, version=0, admission=0, prompt_id="p", index=0):
         prompt = Prompt(
