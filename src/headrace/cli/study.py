@@ -146,8 +146,8 @@ def _about(study: Study) -> dict[str, Any]:
 def _opening(study: Study, jobs: Sequence[Job]) -> str:
     seeds = len({job.seed for job in jobs})
     return (
-        f"{len(jobs)} runs of '{study.recipe}': {len(study.variants)} variants x {seeds} seeds, compared with "
-        f"'{study.baseline}', in {study.out}"
+        f"{len(jobs)} runs of '{study.recipe}': {len(study.variants)} variants x {seeds} seed{'s' * (seeds > 1)}, "
+        f"compared with '{study.baseline}', in {study.out}"
     )
 
 

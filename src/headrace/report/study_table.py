@@ -30,7 +30,7 @@ OUTCOME = (
     _Column("difference (se)", lambda row: _difference(row.difference)),
 )
 COST = (
-    _Column("min .. max", lambda row: _range(row.after)),
+    _Column("min..max", lambda row: _range(row.after)),
     _Column("entropy", lambda row: _plus_minus(row.entropy, 3)),
     _Column("train, s", lambda row: _plus_minus(row.train_s, 1)),
     _Column("samples/s", lambda row: _plus_minus(row.samples_per_s, 0)),
@@ -116,7 +116,7 @@ def _plus_minus(value: Spread | None, digits: int) -> str:
 
 
 def _range(value: Spread | None) -> str:
-    return UNKNOWN if value is None or value.count < 2 else f"{figure(value.low, 3)} .. {figure(value.high, 3)}"
+    return UNKNOWN if value is None or value.count < 2 else f"{figure(value.low, 3)}..{figure(value.high, 3)}"
 
 
 def _difference(value: Difference | None) -> str:
