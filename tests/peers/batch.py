@@ -17,6 +17,9 @@ from headrace.objectives.inputs import LossInputs, TokenLoss
 from headrace.packing.loss_weights import token_weights
 
 HORIZON = 16
+LENGTHS = (5, 9, 2, 12, 0, 7, 10, 1, 6, 3)
+FULL = tuple(n for n in LENGTHS if n)
+"""Without the row that has no token: polgrad refuses it, TRL counts it."""
 Kernel = Callable[..., TokenLoss]
 
 
@@ -57,9 +60,13 @@ class Batch:
 
 
 def make_batch(
-    *, lengths: tuple[int, ...] = (5, 9, 2, 12, 0, 7, 10, 1, 6, 3), gaps: bool = True, spread: float = 0.5, seed: int = 0
+    *,
+    lengths: tuple[int, ...] = (5, 9, 2, 12, 0, 7, 10, 1, 6, 3),
+    gaps: bool = True,
+    spread: float = 0.5,
+    seed: int = 0,
 ) -> Batch:
-    """``spread``: standard deviation of the log-ratios log pi - log pi_old."""
+    """``spread``: standard deviation of the log-ratios log pi - log pi_old; ``gaps``: tool tokens in rows 1 and 6."""
     draw = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:

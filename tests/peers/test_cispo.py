@@ -15,9 +15,7 @@ from headrace.objectives.cispo import cispo
 from headrace.objectives.inputs import LossInputs
 from headrace.objectives.reinforce import reinforce
 from tests.peers import polgrad_side, trl_side, verl_side
-from tests.peers.batch import Batch, assert_agree, headrace, make_batch, peer
-
-FULL = (5, 9, 2, 12, 7, 10, 1, 6, 3)
+from tests.peers.batch import FULL, Batch, assert_agree, headrace, make_batch, peer
 
 
 def wide(**keys: object) -> Batch:

@@ -14,11 +14,10 @@ from polgrad.losses import ClipConfig, SurrogateKind
 
 from headrace.objectives.ppo_clip import ppo_clip
 from tests.peers import polgrad_side, trl_side, verl_side
-from tests.peers.batch import Batch, Result, assert_agree, headrace, make_batch, peer
+from tests.peers.batch import FULL, Batch, Result, assert_agree, headrace, make_batch, peer
 
 RULES = ("token_mean", "sample_mean", "constant")
 CLIP = {"clip_low": 0.2, "clip_high": 0.28}
-FULL = (5, 9, 2, 12, 7, 10, 1, 6, 3)
 
 plain = partial(ppo_clip, **CLIP)
 dual = partial(ppo_clip, **CLIP, dual_clip=3.0)
@@ -153,8 +152,8 @@ def test_micro_batches_with_global_counts(rule: str) -> None:
 
 
 def test_trl_dapo_is_exact_over_accumulation_and_bnpo_is_not() -> None:
-    """Under ``dapo`` TRL divides by the tokens of the whole generation batch; ``bnpo`` averages the micro-batches' token
-    means, which is another number as soon as micro-batches hold unequal token counts."""
+    """Under ``dapo`` TRL divides by the tokens of the whole generation batch; ``bnpo`` averages the token means of the
+    micro-batches, which is another number as soon as they hold unequal token counts."""
     batch = wide(lengths=FULL)
     halves = [batch.rows(slice(0, 2)), batch.rows(slice(2, None))]
     tokens = [int(half.mask.sum()) for half in halves]

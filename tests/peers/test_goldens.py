@@ -31,9 +31,7 @@ def test_golden(case: GoldenCase) -> None:
     segment = torch.arange(len(mask))[:, None].expand_as(mask)[mask]
     logprob = case.logprobs[mask].requires_grad_()
     value = ppo_clip(
-        LossInputs(
-            logprob=logprob, anchor_logprob=case.old_logprobs[mask], advantage=advantage[mask], segment=segment
-        ),
+        LossInputs(logprob=logprob, anchor_logprob=case.old_logprobs[mask], advantage=advantage[mask], segment=segment),
         clip_low=config.clip.eps_low,
         clip_high=config.clip.eps_high,
         dual_clip=config.clip.ratio_cap,
