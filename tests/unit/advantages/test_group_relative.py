@@ -93,8 +93,20 @@ def test_no_mean_no_scale_is_the_reward():
     assert group_relative([1, 1, -1], [0, 0, 0], mean="none", scale="none").tolist() == [1, 1, -1]
 
 
-def test_one_success_in_sixteen():
-    assert group_relative([1] + [0] * 15, [0] * 16)[0] == pytest.approx(3.75, abs=1e-4)
+def test_population_deviation_and_another_eps():
+    advantage = group_relative([1, 2, 3], [0, 0, 0], group_ddof=0, eps=1e-4)
+    assert advantage == pytest.approx(np.array([-1, 0, 1]) / ((2 / 3) ** 0.5 + 1e-4), rel=1e-14)
+
+
+def test_leave_one_out_of_pairs_and_of_one():
+    advantage = group_relative([6, 3, 9, 12, 1], [0, 0, 1, 1, 2], mean="leave_one_out", scale="none")
+    assert advantage.tolist() == [3, -3, -3, 3, 0]
+
+
+@pytest.mark.parametrize(("ddof", "advantage"), [(1, 3.75), (0, 15**0.5)])
+def test_one_success_in_sixteen(ddof, advantage):
+    found = group_relative([1] + [0] * 15, [0] * 16, group_ddof=ddof, eps=1e-8)
+    assert found[0] == pytest.approx(advantage, abs=1e-6)
 
 
 def test_groups_need_not_be_contiguous():
