@@ -264,7 +264,6 @@ def _train_load(seconds: float, warm_s: float, results: Any) -> None:
             step=step,
             lineage=0,
             max_lag=0,
-            temperature=1.0,
             loss_weight=recipe.algorithm.loss_weight,
             num_minibatches=1,
             num_epochs=1,

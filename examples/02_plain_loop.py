@@ -99,7 +99,6 @@ def plain_loop(recipe: Recipe, num_steps: int) -> Iterator[tuple[StepResult, lis
             step=step,
             lineage=0,
             max_lag=0,
-            temperature=recipe.sampling.temperature,
             loss_weight=algorithm.loss_weight,
             num_minibatches=recipe.batch.num_minibatches,
             num_epochs=recipe.batch.num_epochs,

@@ -201,14 +201,15 @@ def _controller_parts(
     from headrace.pipeline.assembler import Assembler, Attempts
     from headrace.pipeline.batch_builder import BatchBuilder
     from headrace.pipeline.checkpoint import Checkpoint, CheckpointStore
-    from headrace.pipeline.controller import Parts
     from headrace.pipeline.evaluation import Evaluator
     from headrace.pipeline.generator_pool import GeneratorPool
+    from headrace.pipeline.parts import Parts
     from headrace.pipeline.signal import Changed
     from headrace.tasks.build import make_sources
     from headrace.tasks.text import TextCodec
 
     recipe = plan.recipe
+    state = Checkpoint(folder=Path(plan.resume), version=-1).controller_state() if plan.resume else None
     codec = TextCodec(plan.model_folder)
     train_source, held_out = make_sources(recipe, codec, plan.context_length)
     changed = Changed()
@@ -246,18 +247,22 @@ def _controller_parts(
             timeout_s=recipe.run.timeout_s,
         ),
         attempts=attempts("train", recipe.sampling.temperature, "policy"),
-        builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=recipe.sampling.temperature),
-        recorder=_recorder(context, plan, codec),
+        builder=BatchBuilder(
+            algorithm=recipe.algorithm,
+            batch=recipe.batch,
+            max_completion_tokens=recipe.sampling.max_completion_tokens,
+        ),
+        recorder=_recorder(context, plan, codec, state),
         checkpoints=CheckpointStore(plan.run_folder, keep=recipe.checkpoint.keep),
         max_lag=constant_lag(recipe.async_.max_lag),
         clock=time.monotonic,
-        resume=Checkpoint(folder=Path(plan.resume), version=-1).controller_state() if plan.resume else None,
+        resume=state,
     )
 
 
-def _recorder(context: RoleContext, plan: RunPlan, codec: Any) -> Any:
+def _recorder(context: RoleContext, plan: RunPlan, codec: Any, resume: Any) -> Any:
     from headrace.pipeline.recorder import RunRecorder
-    from headrace.pipeline.totals import Totals
+    from headrace.pipeline.totals import Spent, Totals
     from headrace.tracking.eval_log import EvalLog
     from headrace.tracking.rollout_store import RolloutStore
 
@@ -269,7 +274,12 @@ def _recorder(context: RoleContext, plan: RunPlan, codec: Any) -> Any:
         tracker=_tracker(plan),
         rollouts=RolloutStore(plan.run_folder, attempt=attempt),
         evals=EvalLog(plan.run_folder, attempt=attempt),
-        totals=Totals(clock=time.monotonic, num_parameters=plan.num_parameters, num_threads=threads),
+        totals=Totals(
+            clock=time.monotonic,
+            num_parameters=plan.num_parameters,
+            num_threads=threads,
+            before=resume.spent if resume else Spent(),
+        ),
         decode=codec.decode,
         report=context.report,
         answer_key=plan.answer_key,

@@ -198,10 +198,12 @@ class PackedBatch:
     step: int  # the step that trains it = the trainer's version before it
     lineage: int
     max_lag: int
-    temperature: float
     updates: tuple[tuple[MicroBatch, ...], ...]
     rewards: FloatArray  # [B], NaN where not judged
     group_index: IntArray  # [B]
+    temperature: npt.NDArray[np.float64]  # [B], that the rollout was sampled at
+    seeds: npt.NDArray[np.int64]  # [B], of the rollout's noise: they name it, whatever it is packed with
+    truncated: BoolArray  # [B], cut by the token limit
     num_tokens: int  # that go through the model in one epoch: a block once a row, padding not at all
     num_trainable: int
 

@@ -32,17 +32,28 @@ class _Item:
     group: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What holds for all updates of a step."""
+
+    loss_weight: str
+    horizon: int | None
+    budget: int  # tokens of a micro-batch
+    num_rollouts: int
+
+
 def pack(
     groups: Sequence[Group],
     *,
     step: int,
     lineage: int,
     max_lag: int,
-    temperature: float,
     loss_weight: str,
     num_minibatches: int,
     num_epochs: int,
     micro_batch_tokens: int,
+    horizon: int | None = None,
+    mask_truncated: bool = False,
 ) -> PackedBatch:
     """Pack the groups of one step, advantages filled in, into ``num_epochs * num_minibatches`` updates.
 
@@ -51,21 +62,27 @@ def pack(
     epoch holds the same micro-batches. An update that no group is left for is empty. Segments number all rollouts of
     ``groups`` in order.
 
-    Raises ``RecordError`` for a rollout without advantage, of another temperature, with a trainable first token (it
-    has no context), or longer than ``micro_batch_tokens``.
+    ``horizon`` is the token limit that loss weight 'constant' divides by. ``mask_truncated`` leaves completions that
+    the limit cut out of every row and denominator; their rewards have counted in their group's advantages.
+
+    Raises ``RecordError`` for a rollout without advantage, with a trainable first token (it has no context), or longer
+    than ``micro_batch_tokens``.
     """
-    chunks = _deal(_items(groups, temperature), num_minibatches)
-    num_rollouts = sum(len(group.rollouts) for group in groups)
-    updates = tuple(_micro_batches(chunk, loss_weight, micro_batch_tokens, num_rollouts) for chunk in chunks)
+    rollouts = [rollout for group in groups for rollout in group.rollouts]
+    chunks = _deal(_items(groups, mask_truncated), num_minibatches)
+    layout = _Layout(loss_weight, horizon, micro_batch_tokens, len(rollouts))
+    updates = tuple(_micro_batches(chunk, layout) for chunk in chunks)
     trained = [micro for update in updates for micro in update]
     return PackedBatch(
         step=step,
         lineage=lineage,
         max_lag=max_lag,
-        temperature=temperature,
         updates=updates * num_epochs,
         rewards=np.asarray([np.nan if r is None else r for g in groups for r in g.rewards], dtype=np.float32),
         group_index=np.repeat(np.arange(len(groups)), [len(g.rollouts) for g in groups]).astype(np.int32),
+        temperature=np.asarray([r.temperature for r in rollouts], dtype=np.float64),
+        seeds=np.asarray([r.seed for r in rollouts], dtype=np.int64),
+        truncated=np.asarray([r.finish_reason == "length" for r in rollouts], dtype=np.bool_),
         num_tokens=sum(int(np.count_nonzero(micro.segment >= 0)) for micro in trained),
         num_trainable=sum(int(np.count_nonzero(micro.trainable)) for micro in trained),
     )
@@ -76,27 +93,26 @@ def padding_like(micro: MicroBatch) -> MicroBatch:
     return blank(*micro.token_ids.shape)
 
 
-def _items(groups: Sequence[Group], temperature: float) -> list[list[_Item]]:
+def _items(groups: Sequence[Group], mask_truncated: bool) -> list[list[_Item]]:
     """Trainable rollouts by group, groups without any left out."""
     found: list[list[_Item]] = []
     segment = 0
     for number, group in enumerate(groups):
         items = []
         for rollout in group.rollouts:
-            if group.signal and not masked_reason(rollout):
-                items.append(_Item(_checked(rollout, temperature), segment, number))
+            cut = mask_truncated and rollout.finish_reason == "length"
+            if group.signal and not cut and not masked_reason(rollout):
+                items.append(_Item(_checked(rollout), segment, number))
             segment += 1
         if items:
             found.append(items)
     return found
 
 
-def _checked(rollout: Rollout, temperature: float) -> Rollout:
+def _checked(rollout: Rollout) -> Rollout:
     who = f"rollout {rollout.rollout_id}"
     if rollout.advantage is None:
         raise RecordError(f"{who} has no advantage")
-    if rollout.temperature != temperature:
-        raise RecordError(f"{who} was sampled at temperature {rollout.temperature}, the step trains at {temperature}")
     if rollout.trainable[0]:
         raise RecordError(f"{who}: its first token is trainable, but nothing stands before it")
     return rollout
@@ -108,22 +124,22 @@ def _deal(groups: list[list[_Item]], num_minibatches: int) -> list[list[_Item]]:
     return [[item for group in groups[a:b] for item in group] for a, b in pairwise(bounds)]
 
 
-def _micro_batches(items: Sequence[_Item], loss_weight: str, budget: int, num_rollouts: int) -> tuple[MicroBatch, ...]:
-    """The rows of one update in micro-batches of at most ``budget`` tokens each."""
+def _micro_batches(items: Sequence[_Item], layout: _Layout) -> tuple[MicroBatch, ...]:
+    """The rows of one update in micro-batches that keep to the budget of tokens."""
     if not items:
         return ()
     number = np.asarray([item.group for item in items], dtype=np.int64)
     flat = flatten([item.rollout for item in items], number)
-    _check_lengths(items, flat, budget)
+    _check_lengths(items, flat, layout.budget)
     prompt = shared_prompts(flat)
     labels = Labels(
         segment=np.asarray([item.segment for item in items]),
-        block=num_rollouts + number,
+        block=layout.num_rollouts + number,
         prompt=prompt[flat.group],
-        weight=token_weights(loss_weight, flat.num_trainable, flat.group),
+        weight=token_weights(layout.loss_weight, flat.num_trainable, flat.group, horizon=layout.horizon),
     )
     pieces = Pieces((flat.length - labels.prompt).tolist(), flat.group.tolist(), prompt.tolist())
-    return tuple(fill_rows(flat, labels, rows.members, rows.width) for rows in plan_rows(pieces, budget))
+    return tuple(fill_rows(flat, labels, rows.members, rows.width) for rows in plan_rows(pieces, layout.budget))
 
 
 def _check_lengths(items: Sequence[_Item], flat: Flat, budget: int) -> None:

@@ -7,7 +7,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,11 @@ _TOKENIZER_FILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerState:
-    """Counters of the trainer. ``version`` = steps completed."""
+    """Counters of the trainer, and what its objective remembers. ``version`` = steps completed."""
 
     version: int
     num_skipped_updates: int
+    adaptive: dict[str, float | None] = field(default_factory=dict)
 
 
 def save_trainer(folder: str, *, model: Any, source: str, optimizer: dict[str, Any], state: TrainerState) -> None:

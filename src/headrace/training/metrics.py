@@ -21,8 +21,14 @@ FRACTIONS = {
     "ratio_capped": "loss/ratio_capped_frac",
     "ratio_raised": "loss/ratio_raised_frac",
     "log_ratio_clamped": "loss/log_ratio_clamped_frac",
+    "off_policy_masked": "loss/off_policy_masked_frac",
+    "selected": "loss/selected_frac",
 }
-"""Kernel statistic (0/1 a token) -> metric. A kernel that does not clip reports no clip fraction."""
+"""Statistic (0/1 a token) -> metric. A kernel that does not clip reports no clip fraction."""
+
+MEANS = {"entropy": "loss/entropy", "advantage_abs": "loss/advantage_abs_mean", "kl": "loss/kl"}
+CLIPPED = ("clip_low", "clip_high", "dual_clip")
+"""Statistics of tokens whose gradient the clip took: X = 0 in the covariance of entropy."""
 
 QUANTILES = (0.01, 0.5, 0.99)
 
@@ -36,16 +42,37 @@ class StepMeter:
         self._tokens: dict[str, list[Tensor]] = defaultdict(list)
         self._loss: list[float] = []
         self._outcomes: list[UpdateOutcome] = []
+        self._figures: dict[str, list[float]] = defaultdict(list)
         self.num_empty = 0
+        self.num_waiting = 0
         self.num_nonfinite = 0
 
-    def add_tokens(self, loss: TokenLoss, *, behaviour_ratio: Tensor, entropy: Tensor, advantage: Tensor) -> None:
-        """Figures of one micro-batch, each [T]."""
+    def add_tokens(
+        self,
+        loss: TokenLoss,
+        *,
+        update: int,
+        behaviour_ratio: Tensor,
+        entropy: Tensor,
+        advantage: Tensor,
+        logprob: Tensor,
+        correction: Tensor | None = None,
+    ) -> None:
+        """Figures of one micro-batch of update number ``update`` of the step, each [T]."""
         for name, value in loss.stats.items():
             self._tokens[name].append(value)
         self._tokens["behaviour_ratio"].append(behaviour_ratio)
         self._tokens["entropy"].append(entropy)
         self._tokens["advantage_abs"].append(advantage.abs())
+        self._tokens["advantage"].append(advantage)
+        self._tokens["logprob"].append(logprob)
+        self._tokens["update"].append(torch.full_like(logprob, update))
+        if correction is not None:
+            self._tokens["correction"].append(correction)
+
+    def add_masked(self, masked: Tensor) -> None:
+        """1 where the off-policy mask took a token out, [T]."""
+        self._tokens["off_policy_masked"].append(masked)
 
     def add_mismatch(self, difference: Tensor) -> None:
         """behaviour - trainer log-probability of tokens sampled from exactly the weights they are scored on."""
@@ -55,9 +82,11 @@ class StepMeter:
         """Lag of every trainable token, in steps."""
         self._tokens["lag"].append(torch.from_numpy(lag))
 
-    def add_update(self, loss: float, outcome: UpdateOutcome) -> None:
-        """The loss and outcome of one update that reached the optimiser."""
+    def add_update(self, loss: float, outcome: UpdateOutcome, figures: Mapping[str, float] | None = None) -> None:
+        """The loss and outcome of one update that reached the optimiser, and the objective's figures of it by name."""
         self._loss.append(loss)
+        for name, value in (figures or {}).items():
+            self._figures[name].append(value)
         self._outcomes.append(outcome)
         self.num_nonfinite += not outcome.applied
 
@@ -78,11 +107,13 @@ class StepMeter:
         """All metrics of the step by name; every value is finite or the metric is absent."""
         seen = {name: _joined(parts) for name, parts in self._tokens.items()}
         seen = {name: values for name, values in seen.items() if values.size}
-        metrics = _loss_metrics(seen) | _optim_metrics(self._loss, self._outcomes)
+        metrics = {f"loss/{name}": float(np.mean(values)) for name, values in self._figures.items()}
+        metrics |= _loss_metrics(seen) | _optim_metrics(self._loss, self._outcomes)
         metrics |= {
             "trainer/num_updates": float(sum(o.applied for o in self._outcomes)),
             "trainer/num_skipped_updates": float(self.num_empty + self.num_nonfinite),
             "trainer/num_empty_updates": float(self.num_empty),
+            "trainer/num_waiting_updates": float(self.num_waiting),
             "trainer/num_nonfinite_updates": float(self.num_nonfinite),
         }
         return {name: value for name, value in metrics.items() if np.isfinite(value)}
@@ -106,10 +137,10 @@ def _loss_metrics(seen: Mapping[str, Array]) -> dict[str, float]:
         metrics["loss/ratio_max"] = float(seen["ratio"].max())
     if "behaviour_ratio" in seen:
         metrics["loss/ess_frac"] = ess_frac(seen["behaviour_ratio"])
-    if "entropy" in seen:
-        metrics["loss/entropy"] = float(seen["entropy"].mean())
-    if "advantage_abs" in seen:
-        metrics["loss/advantage_abs_mean"] = float(seen["advantage_abs"].mean())
+    metrics |= {metric: float(seen[name].mean()) for name, metric in MEANS.items() if name in seen}
+    if "correction" in seen:
+        metrics["loss/correction_mean"] = float(seen["correction"].mean())
+        metrics["loss/correction_zero_frac"] = float((seen["correction"] == 0).mean())
     if "mismatch" in seen:
         metrics["loss/mismatch_kl"] = float(seen["mismatch"].mean())
         metrics["loss/mismatch_abs_max"] = float(np.abs(seen["mismatch"]).max())

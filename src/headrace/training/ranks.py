@@ -72,6 +72,14 @@ class Ranks:
         dist.gather_object(value, found)
         return found if found is not None else [value]
 
+    def everybody(self, value: Any) -> list[Any]:
+        """Everybody's value, by rank, on every rank."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
     def leave(self) -> None:
         if self.size > 1 and dist.is_initialized():
             dist.destroy_process_group()

@@ -14,7 +14,6 @@ def packed(groups, **changes):
         "step": 3,
         "lineage": 0,
         "max_lag": 4,
-        "temperature": 1.0,
         "loss_weight": "sample_mean",
         "num_minibatches": 1,
         "num_epochs": 1,
@@ -149,8 +148,6 @@ def test_a_padding_micro_batch_has_no_weight_and_no_tokens(make_group):
 def test_refusals(make_group):
     with pytest.raises(RecordError, match=r"batch\.micro_batch_tokens is 4"):
         packed([make_group(0, [(2, 3, 1.0)])], micro_batch_tokens=4)
-    with pytest.raises(RecordError, match=r"sampled at temperature 0\.7"):
-        packed([make_group(0, [(2, 3, 1.0)], temperature=0.7)])
     with pytest.raises(RecordError, match="first token is trainable"):
         packed([make_group(0, [(0, 3, 1.0)])])
     group = make_group(0, [(2, 3, 1.0)])

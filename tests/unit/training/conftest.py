@@ -100,7 +100,6 @@ def make_batch(make_groups):
         filled = with_advantages(groups or make_groups(version=step), mean="group", scale="group")
         settings = {
             "lineage": 0,
-            "temperature": 1.0,
             "loss_weight": "token_mean",
             "num_minibatches": 1,
             "num_epochs": 1,

@@ -19,7 +19,7 @@ def test_means_are_over_tokens_of_all_micro_batches():
         values = torch.tensor(ratios)
         stats = {"ratio": values, "clip_low": (values < 0.8).float(), "clip_high": (values > 1.2).float()}
         loss = TokenLoss(value=values, stats=stats)
-        meter.add_tokens(loss, behaviour_ratio=values, entropy=values * 2, advantage=-values)
+        meter.add_tokens(loss, update=0, logprob=values, behaviour_ratio=values, entropy=values * 2, advantage=-values)
     meter.add_lag(np.array([0, 1, 2, 5], np.int32))
     meter.add_mismatch(torch.tensor([0.1, -0.3]))
     meter.add_update(0.5, UpdateOutcome(applied=True, grad_norm=2.0, lr=0.1, update_norm=0.01))
@@ -40,7 +40,12 @@ def test_no_token_means_no_metric_and_never_nan():
     meter = StepMeter()
     empty = torch.zeros(0)
     meter.add_tokens(
-        TokenLoss(value=empty, stats={"ratio": empty}), behaviour_ratio=empty, entropy=empty, advantage=empty
+        TokenLoss(value=empty, stats={"ratio": empty}),
+        update=0,
+        behaviour_ratio=empty,
+        entropy=empty,
+        advantage=empty,
+        logprob=empty,
     )
     meter.add_mismatch(empty)
     meter.add_update(0.0, UpdateOutcome(applied=False, grad_norm=float("nan"), lr=0.1, update_norm=0.0))

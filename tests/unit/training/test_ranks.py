@@ -35,10 +35,12 @@ def batch(*micros: MicroBatch) -> PackedBatch:
         step=0,
         lineage=0,
         max_lag=0,
-        temperature=1.0,
         updates=(micros, micros),
         rewards=np.zeros(0, np.float32),
         group_index=np.zeros(0, np.int32),
+        temperature=np.zeros(0),
+        seeds=np.zeros(0, np.int64),
+        truncated=np.zeros(0, np.bool_),
         num_tokens=0,
         num_trainable=0,
     )

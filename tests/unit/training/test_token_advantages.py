@@ -56,7 +56,6 @@ def packed(groups, *, budget=4096, minibatches=1, epochs=1):
         step=0,
         lineage=0,
         max_lag=0,
-        temperature=1.0,
         loss_weight="token_mean",
         num_minibatches=minibatches,
         num_epochs=epochs,

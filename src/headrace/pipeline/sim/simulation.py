@@ -11,10 +11,11 @@ from headrace.errors import WaitTimeout
 from headrace.pipeline.assembler import Assembler, Attempts
 from headrace.pipeline.batch_builder import BatchBuilder
 from headrace.pipeline.checkpoint import Checkpoint, CheckpointStore, ControllerState
-from headrace.pipeline.controller import Controller, Parts
+from headrace.pipeline.controller import Controller
 from headrace.pipeline.evaluation import Evaluator
 from headrace.pipeline.generator_pool import GeneratorPool, Link
 from headrace.pipeline.ledger import Outstanding
+from headrace.pipeline.parts import Parts
 from headrace.pipeline.sim.board import Board
 from headrace.pipeline.sim.chance import Chance
 from headrace.pipeline.sim.history import History, WatchedChanges
@@ -73,7 +74,7 @@ async def _simulate(scenario: Scenario, folder: Path | None, resume: Checkpoint 
         name = f"generator-{index}"
         links[name], end = link_pair(name, chance, scenario.link_s)
         roles.append(ScriptedGenerator(index, scenario, board, end).run())
-    history = History()
+    history = History(stepped_before=state.spent.compute.steps if state is not None else 0)
     parts = alter(_parts(scenario, history, ours, links, folder, state, lineage))
     controller = Controller(parts)
     if isinstance(parts.changed, WatchedChanges):
@@ -132,7 +133,7 @@ def _parts(
         train_source=NumberedPrompts(scenario.num_prompts),
         evaluator=_evaluator(scenario, assembler, pool, lineage) if scenario.evaluates else None,
         attempts=_attempts(scenario, "train", lineage),
-        builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, temperature=1.0),
+        builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, max_completion_tokens=64),
         recorder=history,
         checkpoints=CheckpointStore(folder, keep=scenario.keep) if folder is not None else None,
         max_lag=scenario.lag_schedule(),
