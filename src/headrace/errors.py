@@ -57,6 +57,10 @@ class PublicationError(HeadraceError):
     """Weights were published that a generator did not take, or that it reproduces wrongly."""
 
 
+class CheckpointError(HeadraceError):
+    """A checkpoint that cannot be used. The message names the file and says why."""
+
+
 class VerifierBroken(HeadraceError):  # noqa: N818
     """More verifications failed for reasons of our making than the run allows."""
 

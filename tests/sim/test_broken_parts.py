@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headrace.errors import DataError, RecordError, VerifierBroken
-from headrace.pipeline.controller import Parts, Trained
 from headrace.pipeline.generator_pool import GeneratorPool
+from headrace.pipeline.parts import Parts, Trained
 from headrace.pipeline.sim.checks import violations
 from headrace.pipeline.sim.history import History
 from headrace.pipeline.sim.numbered_prompts import NumberedPrompts

@@ -53,6 +53,13 @@ def test_many_stops_in_one_run(tmp_path: Path) -> None:
     assert {t.batch.lineage for t in parts[-1].history.steps} == {5}
 
 
+def test_what_was_spent_goes_on_over_the_attempts(tmp_path: Path) -> None:
+    stop_and_go_on(BASE, tmp_path, 2.0, 1.0, 3.0)
+    last = newest(tmp_path).controller_state()
+    assert last.version == 12
+    assert last.spent.compute.steps == 12
+
+
 def test_finished_groups_come_back_as_they_were_and_unfinished_ones_are_sampled_again(tmp_path: Path) -> None:
     first, second = stop_and_go_on(BASE, tmp_path, 4.0)
     finished = {e.admission: e.group for e in first.left if e.group is not None}

@@ -28,6 +28,7 @@ WARN_MISMATCH_KL = 0.01  # nats a token; bf16 engines show 1e-3 to 2e-3, fp32 be
 MAX_MISMATCH_KL = 0.1
 MAX_LAG = 12.0  # steps; quality is kept up to about 8
 MAX_IDLE_FRAC = 0.60
+UNWRITTEN = {"metrics": "lines of metrics", "evals": "evaluations", "rollouts": "completions"}
 
 
 def check_health(window: Sequence[Metrics], start: Metrics | None = None) -> list[Alert]:
@@ -188,6 +189,20 @@ def generator_idle(window: Sequence[Metrics], start: Metrics) -> Alert | None:
     )
 
 
+def disk_full(window: Sequence[Metrics], start: Metrics) -> Alert | None:
+    counts = [(window[-1].get(f"tracking/num_unwritten_{kind}", 0.0), what) for kind, what in UNWRITTEN.items()]
+    found = [f"{count:.0f} {what}" for count, what in counts if count]
+    if not found:
+        return None
+    return Alert(
+        level="warning",
+        name="disk full",
+        evidence=f"not written for want of space: {', '.join(found)}",
+        cause="The run goes on, but its record has gaps, and checkpoints will fail as well.",
+        fix="Free some space; lines that wait are then written, completions that were given up are not.",
+    )
+
+
 RULES: tuple[Callable[[Sequence[Metrics], Metrics], Alert | None], ...] = (
     truncation,
     all_right,
@@ -199,4 +214,5 @@ RULES: tuple[Callable[[Sequence[Metrics], Metrics], Alert | None], ...] = (
     lag,
     trainer_idle,
     generator_idle,
+    disk_full,
 )

@@ -75,5 +75,10 @@ METRICS: Mapping[str, str] = {
     "trainer/num_updates": "optimiser updates that were applied",
     "trainer/num_skipped_updates": "updates skipped because nothing was left to train or a gradient was not finite",
     "weights/publish_s": "time the trainer took to publish the new weights",
+    "controller/cpu_frac": "the controller's CPU time since the last step, as a share of one core",
     "verifier/error_frac": "share of verifications since the last step that could not be judged",
+    # tracking: what found the disk full, absent while everything is written
+    "tracking/num_unwritten_metrics": "steps whose line in metrics.jsonl waits for space",
+    "tracking/num_unwritten_evals": "evaluations whose line in evals.jsonl waits for space",
+    "tracking/num_unwritten_rollouts": "completions that were given up",
 }

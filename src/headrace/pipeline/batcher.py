@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from headrace.errors import LagViolation
+from headrace.metrics.rollout_stats import rollout_stats
 from headrace.pipeline.ledger import LagSchedule, Ledger, Outstanding
 from headrace.records import NO_VERSION, Group
 
@@ -77,14 +80,12 @@ def _drop_until_it_fits(ledger: Ledger, left: list[Outstanding], first_step: int
 
 def sweep(groups: Sequence[Group], *, step: int, max_lag: LagSchedule) -> None:
     """Check every trainable token of the batch against the bound; raises ``LagViolation`` naming the rollout."""
-    for group in groups:
-        for rollout in group.rollouts:
-            if rollout.oldest_version == NO_VERSION:
-                continue
-            who = f"rollout {rollout.rollout_id}"
-            newest = int(rollout.policy_version[rollout.trainable].max())
-            lag, bound = step - rollout.oldest_version, max_lag(step)
-            if lag > bound:
-                raise LagViolation(f"{who} would be trained at lag {lag} in step {step}, max_lag is {bound}")
-            if newest > step:
-                raise LagViolation(f"{who} has a token of version {newest}, newer than step {step}")
+    rollouts = [r for g in groups for r in g.rollouts]
+    stats, bound = rollout_stats(rollouts), max_lag(step)
+    written = stats.oldest != NO_VERSION
+    for i in np.flatnonzero(written & ((step - stats.oldest > bound) | (stats.newest > step))):
+        who = f"rollout {rollouts[i].rollout_id}"
+        lag = step - stats.oldest[i]
+        if lag > bound:
+            raise LagViolation(f"{who} would be trained at lag {lag} in step {step}, max_lag is {bound}")
+        raise LagViolation(f"{who} has a token of version {stats.newest[i]}, newer than step {step}")

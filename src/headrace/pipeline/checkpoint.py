@@ -12,10 +12,12 @@ import os
 import pickle
 import shutil
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from headrace.errors import CheckpointError
 from headrace.pipeline.ledger import Outstanding
+from headrace.pipeline.totals import Spent
 
 MANIFEST = "manifest.json"
 CONTROLLER_PART = "controller.pkl"
@@ -27,7 +29,8 @@ STEP, WRITING, ASIDE = "step_", ".writing_step_", ".aside_step_"  # folder names
 class ControllerState:
     """The controller's part. Everything else is derived from it and from the recipe.
 
-    ``entries`` are the outstanding groups; those without a ``group`` are sampled again with the same seeds.
+    ``entries`` are the outstanding groups; those without a ``group`` are sampled again with the same seeds. ``spent``
+    is what the version has cost.
     """
 
     version: int
@@ -36,6 +39,7 @@ class ControllerState:
     next_admission: int
     refills_in_a_row: int
     entries: tuple[Outstanding, ...]
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +54,18 @@ class Checkpoint:
         return self.folder / TRAINER_PART
 
     def controller_state(self) -> ControllerState:
-        with open(self.folder / CONTROLLER_PART, "rb") as file:
-            state = pickle.load(file)
+        """Raises ``CheckpointError`` naming the file when it is not there, damaged, or of another Headrace version."""
+        path = self.folder / CONTROLLER_PART
+        try:
+            with open(path, "rb") as file:
+                state = pickle.load(file)
+        except Exception as error:  # unpickling may fail in any way
+            raise CheckpointError(f"{path} cannot be read: {type(error).__name__}: {error}") from error
         if not isinstance(state, ControllerState):
-            raise TypeError(f"{self.folder / CONTROLLER_PART} does not hold a controller state")
+            raise CheckpointError(f"{path} holds a {type(state).__name__}, not a controller's state")
+        lacking = [f.name for f in fields(state) if not hasattr(state, f.name)]
+        if lacking:
+            raise CheckpointError(f"{path} was written by another version of Headrace: it lacks {', '.join(lacking)}")
         return state
 
 
@@ -126,7 +138,9 @@ class CheckpointStore:
         return [found[version] for version in sorted(found)]
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint whose files are all as the manifest says. Damaged ones are passed over, with a warning.
+        """The newest checkpoint whose files are all as the manifest says and whose controller part can be read.
+
+        Others are passed over, with a warning.
 
         A folder without a manifest (it was being written, or is not ours) is warned about as well.
         """
@@ -135,7 +149,7 @@ class CheckpointStore:
             if folder not in {c.folder for c in complete}:
                 warnings.warn(f"checkpoint {folder} is incomplete (no {MANIFEST}); it is not used", stacklevel=2)
         for checkpoint in reversed(complete):
-            damage = _damage(checkpoint.folder)
+            damage = _damage(checkpoint)
             if not damage:
                 return checkpoint
             warnings.warn(
@@ -153,8 +167,9 @@ class CheckpointStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _damage(folder: Path) -> str:
-    """What differs from the manifest, '' when nothing does."""
+def _damage(checkpoint: Checkpoint) -> str:
+    """What differs from the manifest or cannot be read, '' when nothing does."""
+    folder = checkpoint.folder
     try:
         files = json.loads((folder / MANIFEST).read_text())["files"]
         for name, (size, digest) in files.items():
@@ -165,6 +180,10 @@ def _damage(folder: Path) -> str:
                 return f"{name} is not what was written"
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{MANIFEST} cannot be read: {error}"
+    try:
+        checkpoint.controller_state()
+    except CheckpointError as error:
+        return str(error)
     return ""
 
 

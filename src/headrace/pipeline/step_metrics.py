@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.curation.zero_variance import count_kinds
+from headrace.metrics.rollout_stats import rollout_stats
 from headrace.records import NO_VERSION, Group
 
 
@@ -14,8 +15,10 @@ def group_metrics(groups: Sequence[Group], step: int) -> dict[str, float]:
     """Rewards, lengths, lag and zero-variance shares of the groups that step ``step`` consumed."""
     rollouts = [r for g in groups for r in g.rollouts]
     verdicts = [r.verdict for r in rollouts if r.verdict is not None and r.verdict.judged]
-    lengths = np.asarray([r.num_trainable for r in rollouts] or [0])
-    lags = np.asarray([step - r.oldest_version for r in rollouts if r.oldest_version != NO_VERSION] or [0])
+    stats = rollout_stats(rollouts)
+    lengths = stats.num_trainable if rollouts else np.zeros(1)
+    written = stats.oldest != NO_VERSION
+    lags = step - stats.oldest[written] if written.any() else np.zeros(1)
     kinds = count_kinds(groups)
     metrics = {
         "rollout/length_mean": float(lengths.mean()),
@@ -25,9 +28,7 @@ def group_metrics(groups: Sequence[Group], step: int) -> dict[str, float]:
         "rollout/truncated_frac": float(np.mean([r.finish_reason == "length" for r in rollouts] or [False])),
         "rollout/lag_mean": float(lags.mean()),
         "rollout/lag_max": float(lags.max()),
-        "rollout/mixed_version_frac": float(
-            np.mean([_mixed(r.policy_version[r.trainable]) for r in rollouts] or [False])
-        ),
+        "rollout/mixed_version_frac": float(stats.mixed.mean()) if rollouts else 0.0,
         "rollout/zero_variance_frac": kinds.zero_variance_frac,
         "rollout/all_right_frac": kinds.all_right / max(kinds.total, 1),
         "rollout/all_wrong_frac": kinds.all_wrong / max(kinds.total, 1),
@@ -40,7 +41,3 @@ def group_metrics(groups: Sequence[Group], step: int) -> dict[str, float]:
             "reward/pass_rate": float(np.mean([v.passed for v in verdicts])),
         }
     return metrics
-
-
-def _mixed(versions: np.ndarray) -> bool:
-    return len(versions) > 0 and bool((versions != versions[0]).any())

@@ -1,31 +1,51 @@
-"""What a run has spent and where its time went, between the first admission and the last update."""
+"""What a run has spent and where its time went, between the first admission and the last update, over its attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.pipeline.messages import Usage
 from headrace.tracking.eval_log import Compute
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What led to the weights of a version. A checkpoint keeps it, and the attempt that resumes adds to it.
+
+    Steps that were trained beyond the checkpoint and thrown away are in none of these, nor is the time between the
+    attempts: this is the cost of the line of weights, not of its accidents. Seconds; ``generator_s`` is the time
+    generators were there, all of them together, ``generator_busy_s`` what they worked of it.
+    """
+
+    wall_s: float = 0.0
+    trainer_busy_s: float = 0.0
+    generator_s: float = 0.0
+    generator_busy_s: float = 0.0
+    max_lag: int = 0
+    compute: Compute = field(default_factory=Compute)
+
+
 @dataclass(slots=True)
 class Totals:
-    """Clocks and counters. ``clock`` gives seconds; usages are by generator name and only grow."""
+    """Clocks and counters. ``clock`` gives seconds; usages are by generator name and only grow.
+
+    ``before`` is what earlier attempts spent; all totals but ``started`` and ``ended`` go on from there.
+    """
 
     clock: Callable[[], float]
     num_parameters: int
     num_threads: int  # compute threads (devices) of trainer and generators together
+    before: Spent = field(default_factory=Spent)
     started: float | None = None
     ended: float | None = None
-    train_s: float = 0.0
-    publish_s: float = 0.0
-    tokens_trained: int = 0
-    trainer_flops: float = 0.0
-    steps: int = 0
-    max_lag: int = 0
-    _usage_at_start: Mapping[str, Usage] | None = None
-    _usage: Mapping[str, Usage] | None = None
+    _trainer_busy_s: float = 0.0
+    _tokens_trained: int = 0
+    _trainer_flops: float = 0.0
+    _steps: int = 0
+    _max_lag: int = 0
+    _usage_at_start: Mapping[str, Usage] = field(default_factory=dict)
+    _usage: Mapping[str, Usage] = field(default_factory=dict)
 
     def begin(self, usage: Mapping[str, Usage]) -> None:
         """The first admission."""
@@ -34,51 +54,84 @@ class Totals:
         self._usage = dict(usage)
 
     def see(self, usage: Mapping[str, Usage]) -> None:
-        self._usage = dict(usage)
+        """What generators did after the last update is no part of training."""
+        if self.ended is None:
+            self._usage = dict(usage)
+
+    def step(self, *, busy_s: float, num_tokens: int, flops: float, lag: int) -> None:
+        """A step is done: the trainer's seconds (publication included), its tokens and FLOPs, the largest lag."""
+        self._trainer_busy_s += busy_s
+        self._tokens_trained += num_tokens
+        self._trainer_flops += flops
+        self._steps += 1
+        self._max_lag = max(self._max_lag, lag)
 
     def end(self, usage: Mapping[str, Usage]) -> None:
         """The last update."""
         if self.started is not None and self.ended is None:
-            self.ended = self.clock()
             self.see(usage)
+            self.ended = self.clock()
 
     @property
     def wall_s(self) -> float:
+        return self.before.wall_s + self._own_wall_s
+
+    @property
+    def steps(self) -> int:
+        return self.before.compute.steps + self._steps
+
+    @property
+    def tokens_generated(self) -> int:
+        return self.before.compute.tokens_generated + sum(now.num_tokens - then.num_tokens for then, now in self._pairs)
+
+    @property
+    def trainer_idle_frac(self) -> float:
+        """Share of the time in which the trainer neither trained nor published."""
+        return _idle(self.before.trainer_busy_s + self._trainer_busy_s, self.wall_s)
+
+    @property
+    def generator_idle_frac(self) -> float:
+        """Share of all generators' time in which they neither decoded nor took weights."""
+        spent = self.spent()
+        return _idle(spent.generator_busy_s, spent.generator_s)
+
+    def compute(self) -> Compute:
+        """Training's cost so far; sampling 2 and training 6 FLOPs a parameter and token."""
+        before = self.before.compute
+        sampled = sum(
+            now.num_tokens - then.num_tokens + now.num_prefill_tokens - then.num_prefill_tokens
+            for then, now in self._pairs
+        )
+        return Compute(
+            device_s=before.device_s + self._own_wall_s * self.num_threads,
+            flops=before.flops + self._trainer_flops + 2.0 * self.num_parameters * sampled,
+            tokens_generated=self.tokens_generated,
+            tokens_trained=before.tokens_trained + self._tokens_trained,
+            steps=self.steps,
+        )
+
+    def spent(self) -> Spent:
+        """Everything so far, earlier attempts included."""
+        busy_s = sum(now.busy_s + now.load_s - then.busy_s - then.load_s for then, now in self._pairs)
+        return Spent(
+            wall_s=self.wall_s,
+            trainer_busy_s=self.before.trainer_busy_s + self._trainer_busy_s,
+            generator_s=self.before.generator_s + self._own_wall_s * len(self._pairs),
+            generator_busy_s=self.before.generator_busy_s + busy_s,
+            max_lag=max(self.before.max_lag, self._max_lag),
+            compute=self.compute(),
+        )
+
+    @property
+    def _own_wall_s(self) -> float:
+        """Of this attempt."""
         if self.started is None:
             return 0.0
         return (self.ended if self.ended is not None else self.clock()) - self.started
 
     @property
-    def trainer_idle_frac(self) -> float:
-        """Share of the time in which the trainer neither trained nor published."""
-        return _idle(self.train_s + self.publish_s, self.wall_s)
-
-    @property
-    def generator_idle_frac(self) -> float:
-        """Share of all generators' time in which they neither decoded nor took weights."""
-        pairs = self._pairs()
-        busy = sum(now.busy_s + now.load_s - then.busy_s - then.load_s for then, now in pairs)
-        return _idle(busy, self.wall_s * max(len(pairs), 1))
-
-    @property
-    def tokens_generated(self) -> int:
-        return sum(now.num_tokens - then.num_tokens for then, now in self._pairs())
-
-    def compute(self) -> Compute:
-        """Training's cost so far; sampling 2 and training 6 FLOPs a parameter and token."""
-        prefill = sum(now.num_prefill_tokens - then.num_prefill_tokens for then, now in self._pairs())
-        return Compute(
-            device_s=self.wall_s * self.num_threads,
-            flops=self.trainer_flops + 2.0 * self.num_parameters * (self.tokens_generated + prefill),
-            tokens_generated=self.tokens_generated,
-            tokens_trained=self.tokens_trained,
-            steps=self.steps,
-        )
-
     def _pairs(self) -> list[tuple[Usage, Usage]]:
-        now = self._usage or {}
-        then = self._usage_at_start or {}
-        return [(then.get(name, Usage()), usage) for name, usage in now.items()]
+        return [(self._usage_at_start.get(name, Usage()), usage) for name, usage in self._usage.items()]
 
 
 def _idle(busy_s: float, wall_s: float) -> float:

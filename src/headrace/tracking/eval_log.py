@@ -17,7 +17,7 @@ from typing import Any
 
 from headrace.metrics.evaluation import Example
 from headrace.tracking.attempts import without_superseded
-from headrace.tracking.jsonl import finite, open_for_append, read_lines, write_line
+from headrace.tracking.jsonl import LineLog, finite, read_lines
 from headrace.tracking.metrics_log import run_clock
 
 EVALS_FILE = "evals.jsonl"
@@ -46,7 +46,7 @@ class EvalLog:
     ) -> None:
         self._attempt = attempt
         self._clock = run_clock(run_folder, clock)
-        self._file = open_for_append(Path(run_folder) / EVALS_FILE)
+        self._lines = LineLog(Path(run_folder) / EVALS_FILE, "evaluations")
 
     def log(
         self,
@@ -74,11 +74,16 @@ class EvalLog:
                 "examples": [example.to_json() for example in examples],
             }
         )
-        write_line(self._file, json.dumps(row, allow_nan=False))
+        self._lines.append(json.dumps(row, allow_nan=False))
         return dict(row)
 
+    @property
+    def num_unwritten(self) -> int:
+        """Evaluations whose line waits for space on a full disk."""
+        return self._lines.num_unwritten
+
     def close(self) -> None:
-        self._file.close()
+        self._lines.close()
 
 
 def read_evals(run_folder: str | Path) -> list[dict[str, Any]]:

@@ -29,6 +29,11 @@ class Fanout:
             except Exception as error:
                 self._disable(tracker, f"at step {step}: {type(error).__name__}: {error}")
 
+    @property
+    def num_unwritten(self) -> int:
+        """Steps that a tracker holds back because the disk is full."""
+        return max((int(getattr(tracker, "num_unwritten", 0)) for tracker in self._live), default=0)
+
     def close(self) -> None:
         """Close every tracker that still works. Closing twice is harmless."""
         live, self._live = self._live, []

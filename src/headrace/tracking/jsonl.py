@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+from collections import deque
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
+
+from headrace.tracking.disk_full import DiskFull
+
+
+class LineLog:
+    """A file of lines that outlives a full disk: lines that found no space are written before the next one.
+
+    ``kind`` says what the lines are, for the warning.
+    """
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self._file = open_for_append(path)
+        self._disk = DiskFull(kind)
+        self._waiting: deque[str] = deque()
+
+    @property
+    def num_unwritten(self) -> int:
+        """Lines that wait for space."""
+        return len(self._waiting)
+
+    def append(self, line: str) -> None:
+        """Write a line, in order. Raises ``OSError`` for anything but a full disk."""
+        self._waiting.append(line)
+        self._write()
+
+    def _write(self) -> None:
+        with self._disk.survive():
+            while self._waiting:
+                write_line(self._file, self._waiting[0])
+                self._waiting.popleft()
+
+    def close(self) -> None:
+        """Try once more and close the file. May be called again."""
+        if not self._file.closed:
+            self._write()
+            self._file.close()
 
 
 def open_for_append(path: Path) -> FileIO:
@@ -27,11 +65,15 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_line(file: FileIO, line: str) -> None:
-    """Hand one line to the operating system in a single write, so that a kill leaves it whole or not there."""
+    """Hand one line to the operating system in a single write, so that a kill leaves it whole or not there.
+
+    So does a full disk, which raises ``OSError``: the part that found space is taken back.
+    """
     data = (line + "\n").encode()
     written = file.write(data)
     if written != len(data):
-        raise OSError(f"only {written} of {len(data)} bytes could be written to {file.name!r}; is the disk full?")
+        file.truncate(file.seek(0, 2) - (written or 0))
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written", str(file.name))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.tracking.attempts import without_superseded
-from headrace.tracking.jsonl import finite, open_for_append, read_lines, write_line
+from headrace.tracking.jsonl import LineLog, finite, read_lines
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -34,7 +34,7 @@ class MetricsLog:
         self.num_nonfinite = 0
         self._attempt = attempt
         self._clock = run_clock(run_folder, clock)
-        self._file = open_for_append(Path(run_folder) / METRICS_FILE)
+        self._lines = LineLog(Path(run_folder) / METRICS_FILE, "metrics")
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append the metrics of one step."""
@@ -47,10 +47,15 @@ class MetricsLog:
             "num_nonfinite": num_nonfinite,
             "metrics": values,
         }
-        write_line(self._file, json.dumps(row, allow_nan=False))
+        self._lines.append(json.dumps(row, allow_nan=False))
+
+    @property
+    def num_unwritten(self) -> int:
+        """Steps whose line waits for space on a full disk."""
+        return self._lines.num_unwritten
 
     def close(self) -> None:
-        self._file.close()
+        self._lines.close()
 
 
 def read_metrics(run_folder: str | Path) -> list[dict[str, Any]]:

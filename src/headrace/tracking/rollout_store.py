@@ -23,12 +23,15 @@ last flush.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.records import NO_VERSION, Group, Rollout
+from headrace.metrics.rollout_stats import rollout_stats
+from headrace.records import NO_VERSION, Group, Verdict
 from headrace.tracking.attempts import last_steps
+from headrace.tracking.disk_full import DiskFull
 
 ROLLOUTS_FOLDER = "rollouts"
 _TEXT = ("group_id", "rollout_id", "prompt_id", "source", "prompt", "completion", "answer", "reason", "error")
@@ -47,13 +50,15 @@ COLUMNS: Mapping[str, str] = {
     "advantage": "float32",
     "dropped": "string",
 }
+_NO_VERDICT = Verdict(reward=None)
 
 
 class RolloutStore:
     """Appends rollouts to Parquet parts in ``run_folder/rollouts``.
 
     A part is written once ``rows_per_part`` rows or ``steps_per_part`` different steps are waiting, and at ``flush``
-    and ``close``.
+    and ``close``. Rows that find the disk full are given up and counted in ``num_unwritten``; the next part is tried
+    again.
     """
 
     def __init__(
@@ -63,77 +68,105 @@ class RolloutStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         for leftover in self._folder.glob("*.tmp"):
             leftover.unlink()
+        self.num_unwritten = 0
+        self._disk = DiskFull("rollouts")
         self._attempt = attempt
         self._rows_per_part = rows_per_part
         self._steps_per_part = steps_per_part
-        self._rows: list[dict[str, Any]] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
         self._steps: set[int] = set()
         self._next_part = 1 + max((_part_number(path) for path in _parts(self._folder)), default=0)
 
-    def add_group(
-        self, group: Group, completions: Sequence[str], *, step: int, answer: str = "", dropped: str = ""
+    def add(
+        self,
+        groups: Sequence[Group],
+        completions: Sequence[str],
+        *,
+        step: int,
+        answers: Sequence[str],
+        dropped: str = "",
     ) -> None:
-        """Add the rollouts of one group; ``completions`` are their texts in the same order.
+        """Add the rollouts of some groups: their texts in the same order, and a gold answer a group.
 
-        ``step`` is the trainer's version after the step (``StepResult.version``), ``answer`` the gold answer.
-        ``dropped`` says why the group was not trained; a group without signal gives its own reason.
+        ``step`` is the trainer's version after the step (``StepResult.version``). ``dropped`` says why the groups were
+        not trained; a group without signal gives its own reason. Raises ``ValueError`` when counts do not match.
         """
-        reason = dropped or ("" if group.signal else group.drop_reason or "no signal")
-        for rollout, completion in zip(group.rollouts, completions, strict=True):
-            row = rollout_row(rollout, step=step, prompt=group.prompt.text, completion=completion, answer=answer)
-            self.add(row | {"dropped": reason})
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add one row with the columns above; ``attempt`` is filled in, a missing column is null."""
-        self._rows.append({name: _storable(value) for name, value in row.items()} | {"attempt": self._attempt})
-        self._steps.add(int(row["step"]))
-        if len(self._rows) >= self._rows_per_part or len(self._steps) > self._steps_per_part:
+        for name, values in _columns(groups, completions, step=step, answers=answers, dropped=dropped).items():
+            self._columns[name] += values
+        self._columns["attempt"] += [self._attempt] * len(completions)
+        if completions:
+            self._steps.add(step)
+        if self._num_rows >= self._rows_per_part or len(self._steps) > self._steps_per_part:
             self.flush()
+
+    @property
+    def _num_rows(self) -> int:
+        return len(self._columns["step"])
 
     def flush(self) -> None:
         """Write the rows that wait, if any, as one part."""
-        if not self._rows:
+        num_rows, written = self._num_rows, False
+        if not num_rows:
             return
-        import pyarrow as pa
+        with self._disk.survive():
+            self._write()
+            written = True
+        self.num_unwritten += 0 if written else num_rows
+        for column in self._columns.values():
+            column.clear()
+        self._steps.clear()
+
+    def _write(self) -> None:
         import pyarrow.parquet as pq
 
         target = self._folder / f"part-{self._next_part:06d}.parquet"
         temporary = target.with_suffix(".tmp")
-        pq.write_table(pa.Table.from_pylist(self._rows, schema=_schema()), temporary, compression="zstd")
-        temporary.replace(target)
+        try:
+            pq.write_table(_table(self._columns), temporary, compression="zstd")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
         self._next_part += 1
-        self._rows.clear()
-        self._steps.clear()
 
     def close(self) -> None:
         self.flush()
 
 
-def rollout_row(rollout: Rollout, *, step: int, prompt: str, completion: str, answer: str = "") -> dict[str, Any]:
-    """The columns of one rollout, all but ``attempt`` and ``dropped``."""
-    verdict = rollout.verdict
-    judged = verdict is not None and verdict.judged
-    oldest = rollout.oldest_version
-    known = oldest != NO_VERSION
-    scored = rollout.advantage is not None and rollout.trainable.any()
+def _columns(
+    groups: Sequence[Group], completions: Sequence[str], *, step: int, answers: Sequence[str], dropped: str
+) -> dict[str, list[Any]]:
+    """The columns of all rollouts of some groups, all but ``attempt``."""
+    rollouts = [r for g in groups for r in g.rollouts]
+    if len(completions) != len(rollouts) or len(answers) != len(groups):
+        raise ValueError(
+            f"{len(completions)} texts and {len(answers)} answers for {len(rollouts)} rollouts of {len(groups)} groups"
+        )
+    stats = rollout_stats(rollouts)
+    oldest = [None if version == NO_VERSION else version for version in stats.oldest.tolist()]
+    verdicts = [r.verdict or _NO_VERDICT for r in rollouts]
+
+    def of_group(values: Sequence[str]) -> list[str]:
+        return [value for group, value in zip(groups, values, strict=True) for _ in group.rollouts]
+
     return {
-        "step": step,
-        "group_id": rollout.group_id,
-        "rollout_id": rollout.rollout_id,
-        "prompt_id": rollout.prompt_id,
-        "source": rollout.source,
-        "prompt": prompt,
-        "completion": completion,
-        "answer": answer,
-        "reward": verdict.reward if verdict is not None else None,
-        "passed": verdict.passed if verdict is not None and judged else None,
-        "reason": verdict.reason if verdict is not None else "",
-        "error": verdict.error if verdict is not None else None,
-        "finish_reason": rollout.finish_reason,
-        "num_tokens": rollout.num_trainable,
-        "lag": step - 1 - oldest if known else None,
-        "oldest_version": oldest if known else None,
-        "advantage": float(rollout.advantage[rollout.trainable].mean()) if scored else None,  # type: ignore[index]
+        "step": [step] * len(rollouts),
+        "group_id": [r.group_id for r in rollouts],
+        "rollout_id": [r.rollout_id for r in rollouts],
+        "prompt_id": [r.prompt_id for r in rollouts],
+        "source": [r.source for r in rollouts],
+        "prompt": of_group([g.prompt.text for g in groups]),
+        "completion": list(completions),
+        "answer": of_group(answers),
+        "reward": [v.reward for v in verdicts],
+        "passed": [v.passed if v.judged else None for v in verdicts],
+        "reason": [v.reason for v in verdicts],
+        "error": [v.error for v in verdicts],
+        "finish_reason": [r.finish_reason for r in rollouts],
+        "num_tokens": stats.num_trainable.tolist(),
+        "lag": [None if version is None else step - 1 - version for version in oldest],
+        "oldest_version": oldest,
+        "advantage": [None if math.isnan(value) else value for value in stats.advantage.tolist()],
+        "dropped": of_group([dropped or ("" if g.signal else g.drop_reason or "no signal") for g in groups]),
     }
 
 
@@ -149,11 +182,23 @@ def read_rollouts(run_folder: str | Path, *, columns: Sequence[str] | None = Non
     return table.filter(_counts(table, last_steps(run_folder))).select(wanted)
 
 
-def _storable(value: Any) -> Any:
+def _table(columns: Mapping[str, Sequence[Any]]) -> Any:
+    import pyarrow as pa
+
+    schema = _schema()
+    arrays = [_text(columns[f.name]) if f.type == pa.string() else pa.array(columns[f.name], f.type) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _text(values: Sequence[str | None]) -> Any:
     """Text as UTF-8 can hold it: a data set may bring half a surrogate pair, and that must not end a run."""
-    if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return value
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        held = [None if v is None else v.encode("utf-8", "replace").decode("utf-8") for v in values]
+        return pa.array(held, pa.string())
 
 
 def _counts(table: Any, cuts: Mapping[int, float]) -> Any:

@@ -46,6 +46,7 @@ def test_a_healthy_run_has_nothing_to_say() -> None:
         ({"rollout/lag_max": 12.5}, "warning", "lag"),
         ({"trainer/idle_frac": 0.61}, "warning", "trainer idle"),
         ({"generator/idle_frac": 0.61}, "warning", "generator idle"),
+        ({"tracking/num_unwritten_rollouts": 256.0}, "warning", "disk full"),
     ],
 )
 def test_just_above_each_threshold(changes: dict[str, float], level: str, name: str) -> None:
@@ -125,3 +126,10 @@ def test_the_monitor_takes_the_start_from_the_first_three_steps() -> None:
     for value in (0.3, 0.4, 0.5, 0.1, 0.1):
         monitor.observe({"loss/entropy": value})
     assert monitor.start == {"loss/entropy": pytest.approx(0.4)}
+
+
+def test_a_full_disk_is_told_by_what_was_not_written_and_over_once_it_was() -> None:
+    full = {**HEALTHY, "tracking/num_unwritten_metrics": 3.0, "tracking/num_unwritten_rollouts": 512.0}
+    (alert,) = check_health([HEALTHY] * 4 + [full])
+    assert alert.evidence == "not written for want of space: 3 lines of metrics, 512 completions"
+    assert check_health([full] * 4 + [HEALTHY]) == []

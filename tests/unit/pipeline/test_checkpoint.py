@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
+import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.errors import CheckpointError
 from headrace.pipeline.checkpoint import Checkpoint, CheckpointStore, ControllerState
 from headrace.pipeline.ledger import Outstanding
+from headrace.pipeline.totals import Spent
 from headrace.records import Group
+from headrace.tracking.eval_log import Compute
 
 Entry = Callable[[int, int], Outstanding]
 
@@ -111,6 +116,67 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(tmp_path: Path
         found = store.newest()
     assert found is not None
     assert found.version == 40
+
+
+def _replace_controller_part(checkpoint: Checkpoint, content: bytes) -> None:
+    """As if it had been written like this: the manifest agrees."""
+    (checkpoint.folder / "controller.pkl").write_bytes(content)
+    manifest = json.loads((checkpoint.folder / "manifest.json").read_text())
+    manifest["files"]["controller.pkl"] = [len(content), hashlib.sha256(content).hexdigest()]
+    (checkpoint.folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+_MOVED = b"cheadrace.pipeline.nowhere\nControllerState\n."  # the class of a version that had it elsewhere
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (_MOVED, "controller.pkl cannot be read: ModuleNotFoundError"),
+        (b"\x80\x05", "controller.pkl cannot be read: EOFError"),
+        (pickle.dumps({"version": 60}), "controller.pkl holds a dict, not a controller's state"),
+    ],
+)
+def test_a_controller_part_that_cannot_be_read_is_named_and_passed_over(
+    tmp_path: Path, content: bytes, why: str
+) -> None:
+    store = CheckpointStore(tmp_path, keep=5)
+    write(store, 40)
+    bad = write(store, 60)
+    _replace_controller_part(bad, content)
+    with pytest.raises(CheckpointError, match=f"step_000060/{why}"):
+        bad.controller_state()
+    with pytest.warns(UserWarning, match=rf"step_000060 is damaged \(.*{why}.*\); using the one before it"):
+        found = store.newest()
+    assert found is not None
+    assert found.version == 40
+
+
+def test_a_state_of_another_version_is_told_by_what_it_lacks(tmp_path: Path) -> None:
+    checkpoint = write(CheckpointStore(tmp_path, keep=5), 60)
+    state = state_of(60)
+    object.__delattr__(state, "spent")
+
+    class Older(pickle.Pickler):
+        def reducer_override(self, thing: object) -> object:
+            if thing is not state:
+                return NotImplemented
+            fields = [60, 0, 600, 600, 0, ()]  # all but the last one
+            return object.__new__, (ControllerState,), fields
+
+    with open(checkpoint.folder / "controller.pkl", "wb") as file:
+        Older(file).dump(state)
+    with pytest.raises(CheckpointError, match="another version of Headrace: it lacks spent"):
+        checkpoint.controller_state()
+
+
+def test_what_was_spent_comes_back(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1)
+    spent = Spent(wall_s=12.5, trainer_busy_s=9.0, compute=Compute(device_s=25.0, tokens_generated=700, steps=40))
+    store.commit(store.begin(40), replace(state_of(40), spent=spent))
+    found = store.newest()
+    assert found is not None
+    assert found.controller_state().spent == spent
 
 
 def test_a_given_up_future_does_not_come_back(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,13 @@ WRONG = Verdict(reward=0.0, passed=False, reason="12 is not 2")
 BROKEN = Verdict(reward=None, error="verifier timed out")
 
 
+def add_one(store: RolloutStore, step: int, text: str = "#2") -> None:
+    store.add([make_group([RIGHT])], [text], step=step, answers=["2"])
+
+
 def test_every_column_of_every_rollout(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
-    store.add_group(make_group([RIGHT, WRONG, BROKEN]), ["#2", "#12", "?"], step=10, answer="2")
+    store.add([make_group([RIGHT, WRONG, BROKEN])], ["#2", "#12", "?"], step=10, answers=["2"])
     store.close()
     table = read_rollouts(tmp_path)
     assert table.column_names == list(COLUMNS)
@@ -54,8 +59,8 @@ def test_every_column_of_every_rollout(tmp_path: Path) -> None:
 
 def test_dropped_groups_say_why(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
-    store.add_group(make_group([RIGHT]), ["#2"], step=13, dropped="lag")
-    store.add_group(make_group([RIGHT], signal=False), ["#2"], step=13)
+    store.add([make_group([RIGHT])], ["#2"], step=13, answers=["2"], dropped="lag")
+    store.add([make_group([RIGHT], signal=False)], ["#2"], step=13, answers=["2"])
     store.close()
     assert read_rollouts(tmp_path, columns=["dropped", "lag"]).to_pylist() == [
         {"dropped": "lag", "lag": 5},
@@ -66,10 +71,10 @@ def test_dropped_groups_say_why(tmp_path: Path) -> None:
 def test_superseded_rows_are_skipped(tmp_path: Path) -> None:
     first = RolloutStore(tmp_path, attempt=begin_attempt(tmp_path))
     for step in (19, 20, 21, 22):
-        first.add({"step": step, "completion": "old"})
+        add_one(first, step, "old")
     first.close()
     second = RolloutStore(tmp_path, attempt=begin_attempt(tmp_path, 20))
-    second.add({"step": 21, "completion": "new"})
+    add_one(second, 21, "new")
     second.close()
     rows = read_rollouts(tmp_path, columns=["step", "completion"]).to_pylist()
     assert [(row["step"], row["completion"]) for row in rows] == [(19, "old"), (20, "old"), (21, "new")]
@@ -81,12 +86,12 @@ def test_parts_are_written_by_rows_and_by_steps(tmp_path: Path) -> None:
 
     store = RolloutStore(tmp_path, rows_per_part=3, steps_per_part=2)
     for _ in range(3):
-        store.add({"step": 1})
+        add_one(store, 1)
     assert parts() == ["part-000001.parquet"]
-    store.add({"step": 2})
-    store.add({"step": 3})
+    add_one(store, 2)
+    add_one(store, 3)
     assert parts() == ["part-000001.parquet"]
-    store.add({"step": 4})  # the third step in this part
+    add_one(store, 4)  # the third step in this part
     assert parts() == ["part-000001.parquet", "part-000002.parquet"]
     store.flush()
     store.close()
@@ -96,21 +101,21 @@ def test_parts_are_written_by_rows_and_by_steps(tmp_path: Path) -> None:
 
 def test_a_half_written_part_is_ignored_and_cleared_away(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
-    store.add({"step": 1})
+    add_one(store, 1)
     store.close()
     half = tmp_path / "rollouts" / "part-000002.tmp"
     half.write_bytes(b"PAR1")
     assert len(read_rollouts(tmp_path)) == 1
     again = RolloutStore(tmp_path)
     assert not half.exists()
-    again.add({"step": 2})
+    add_one(again, 2)
     again.close()
     assert len(read_rollouts(tmp_path)) == 2
 
 
 def test_text_utf8_cannot_hold_is_replaced(tmp_path: Path) -> None:
     store = RolloutStore(tmp_path)
-    store.add({"step": 1, "completion": "f\u00fcr \ud800"})
+    add_one(store, 1, "f\u00fcr \ud800")
     store.close()
     assert read_rollouts(tmp_path, columns=["completion"]).to_pylist() == [{"completion": "f\u00fcr ?"}]
 
@@ -119,6 +124,64 @@ def test_no_rollouts_yet(tmp_path: Path) -> None:
     assert len(read_rollouts(tmp_path)) == 0
 
 
-def test_texts_must_match_the_rollouts(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="zip"):
-        RolloutStore(tmp_path).add_group(make_group([RIGHT, WRONG]), ["#2"], step=1)
+def test_texts_and_answers_must_match_the_rollouts(tmp_path: Path) -> None:
+    store, groups = RolloutStore(tmp_path), [make_group([RIGHT, WRONG])]
+    with pytest.raises(ValueError, match="1 texts and 1 answers for 2 rollouts of 1 groups"):
+        store.add(groups, ["#2"], step=1, answers=["2"])
+    with pytest.raises(ValueError, match="2 texts and 2 answers for 2 rollouts of 1 groups"):
+        store.add(groups, ["#2", "#12"], step=1, answers=["2", "2"])
+
+
+def test_answers_and_reasons_go_with_their_groups(tmp_path: Path) -> None:
+    store = RolloutStore(tmp_path)
+    store.add(
+        [make_group([RIGHT, WRONG]), make_group([RIGHT], signal=False)],
+        ["a", "b", "c"],
+        step=9,
+        answers=["first", "second"],
+    )
+    store.close()
+    rows = read_rollouts(tmp_path, columns=["completion", "answer", "dropped"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("a", "first", ""),
+        ("b", "first", ""),
+        ("c", "second", "zero variance"),
+    ]
+
+
+def test_a_full_disk_costs_rows_that_are_counted_and_later_parts_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import pyarrow.parquet as pq
+
+    write, full = pq.write_table, True
+
+    def write_table(table: object, where: Path, **options: object) -> None:
+        if full:
+            where.write_bytes(b"PAR1")  # half a file
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(table, where, **options)
+
+    monkeypatch.setattr(pq, "write_table", write_table)
+    store = RolloutStore(tmp_path)
+    for step in (1, 2, 3):
+        store.add([make_group([RIGHT, WRONG])], ["#2", "#12"], step=step, answers=["2"])
+        full = step < 3
+        store.flush()
+    assert store.num_unwritten == 4
+    assert [row["step"] for row in read_rollouts(tmp_path).to_pylist()] == [3, 3]
+    assert [path.name for path in (tmp_path / "rollouts").iterdir()] == ["part-000001.parquet"]
+    assert caplog.text.count("the disk is full: rollouts are not written") == 1
+
+
+def test_any_other_error_of_the_disk_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet as pq
+
+    def write_table(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(pq, "write_table", write_table)
+    store = RolloutStore(tmp_path)
+    add_one(store, 1)
+    with pytest.raises(OSError, match="Input/output error"):
+        store.flush()

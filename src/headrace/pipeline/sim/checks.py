@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from headrace.pipeline.controller import Trained
+from headrace.pipeline.parts import Trained
 from headrace.pipeline.sim.simulation import Outcome
 from headrace.records import Group
 

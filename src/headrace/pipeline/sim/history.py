@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from headrace.pipeline.controller import Trained
 from headrace.pipeline.evaluation import Evaluation
 from headrace.pipeline.generator_pool import GeneratorPool
 from headrace.pipeline.ledger import Ledger, Outstanding
+from headrace.pipeline.parts import Trained
 from headrace.pipeline.signal import Changed
+from headrace.pipeline.totals import Spent
+from headrace.tracking.eval_log import Compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class History:
     drops: list[Dropped] = field(default_factory=list)
     evaluations: list[tuple[float, Evaluation]] = field(default_factory=list)
     checkpoints: list[tuple[int, str]] = field(default_factory=list)
+    stepped_before: int = 0  # steps of the attempts before
     num_first_admissions: int = 0
     most_outstanding: int = 0
     most_ready: int = 0
@@ -56,6 +59,9 @@ class History:
 
     def checkpointed(self, version: int, error: str) -> None:
         self.checkpoints.append((version, error))
+
+    def spent(self, pool: GeneratorPool) -> Spent:
+        return Spent(compute=Compute(steps=self.stepped_before + len(self.steps)))
 
     def see(self, ledger: Ledger) -> None:
         """Called at every change: how full the buffers are."""
