@@ -15,9 +15,9 @@ import numpy as np
 from headrace.errors import RecordError
 
 GOOD_FILL = 0.9
-ATTENTION_WIDTH = 450
+ATTENTION_WIDTH = 1000
 """Width at which a token's attention costs as much as the rest of it: measured on a 0.6M-parameter model on one CPU
-thread. Larger models tolerate wider rows; the figure only ranks layouts."""
+thread (700 on the path of other small models). Larger models tolerate wider rows; the figure only ranks layouts."""
 
 WIDTH_FACTORS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 

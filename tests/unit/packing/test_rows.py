@@ -75,7 +75,7 @@ def test_a_plan_holds_every_rollout_once_within_the_budget(groups, budget):
 
 
 def cost(plan: tuple[Rows, ...]) -> float:
-    return sum(rows.size * (1 + rows.width / 450) for rows in plan)
+    return sum(rows.size * (1 + rows.width / 1000) for rows in plan)
 
 
 @given(GROUPS, st.integers(60, 400))
