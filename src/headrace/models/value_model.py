@@ -29,8 +29,7 @@ class ScalarHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Values [T] of hidden states [T, H], in the head's dtype."""
-        with torch.autocast(hidden.device.type, enabled=False):
-            return (hidden.to(self.weight.dtype) * self.weight).sum(-1) + self.bias
+        return (hidden.to(self.weight.dtype) * self.weight).sum(-1) + self.bias
 
 
 class ValueModel(nn.Module):

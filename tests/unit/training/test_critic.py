@@ -145,8 +145,11 @@ def test_splits_and_ranks_do_not_change_the_gradient(exact_norms, make_critic, m
     found = gradients_of(make_critic(double=True, clip=clip), split.updates[0], old_values=old_values(split.updates[0]))
     assert distance(found, expected) < 1e-12
 
+    rows = make_batch(make_groups(), micro_batch_tokens=60)
+
     def on_rank(critic):
-        mine = critic._ranks.share(split).updates[0]
+        mine = critic._ranks.share(rows).updates[0]
+        assert any(micro.trainable.any() for micro in mine)
         return gradients_of(critic, mine, old_values=old_values(mine))
 
     critics = [make_critic(double=True, clip=clip, ranks=ranks) for ranks in thread_ranks(2)]
@@ -156,12 +159,13 @@ def test_splits_and_ranks_do_not_change_the_gradient(exact_norms, make_critic, m
 
 def test_ranks_end_an_update_with_the_same_weights_and_figures(exact_norms, make_critic, make_batch, make_groups):
     alone = make_critic(double=True, clip=0.2)
-    batch = make_batch(make_groups(), micro_batch_tokens=30)
+    batch = make_batch(make_groups(), micro_batch_tokens=60)
     alone.update(batch.updates[0], **inputs(alone, batch.updates[0]))
     expected = alone.take_metrics()
 
     def on_rank(critic):
         mine = critic._ranks.share(batch).updates[0]
+        assert any(micro.trainable.any() for micro in mine)
         critic.update(mine, **inputs(critic, mine))
         return weights(critic), critic.take_metrics()
 
@@ -200,6 +204,19 @@ def test_figures_of_an_update(make_critic, make_batch):
     assert critic.take_metrics() == {"value/num_skipped_updates": 0.0}  # they were taken
 
 
+def test_the_explained_variance_is_of_the_old_values_and_tokens_with_weight(make_critic, make_batch):
+    critic = make_critic()
+    (micro,) = make_batch().updates[0]
+    given = inputs(critic, [micro])
+    returns, weight = given["returns"][0], given["weights"][0]
+    old = given["old_values"][0] = 0.5 * returns
+    weight[:5], old[:5] = 0.0, 100.0
+    critic.update([micro], **given)
+    metrics = critic.take_metrics()
+    assert metrics["value/explained_variance"] == pytest.approx(0.75)  # half the return left: a quarter of its variance
+    assert metrics["value/mean"] == pytest.approx(make_critic().values(micro)[5:].mean(), rel=1e-6)
+
+
 def test_explained_variance_by_hand():
     returns = np.array([1.0, 2.0, 3.0, 4.0])
     assert explained_variance(np.array([1.0, 2.0, 3.0, 4.0]), returns, Ranks()) == 1.0
@@ -207,7 +224,8 @@ def test_explained_variance_by_hand():
     # errors [0, 1, 1, 2]: variance .5 of 1.25; a constant offset explains no less
     assert explained_variance(np.array([1.0, 1.0, 2.0, 2.0]), returns, Ranks()) == pytest.approx(0.6)
     assert explained_variance(np.array([6.0, 6.0, 7.0, 7.0]), returns, Ranks()) == pytest.approx(0.6)
-    assert np.isnan(explained_variance(returns, np.full(4, 0.1), Ranks()))
+    assert np.full(11, 0.3).sum() / 11 != 0.3  # a mean is off by rounding
+    assert np.isnan(explained_variance(np.arange(11.0), np.full(11, 0.3), Ranks()))
     assert np.isnan(explained_variance(np.zeros(0), np.zeros(0), Ranks()))
 
 

@@ -233,7 +233,9 @@ def test_neither_packing_nor_ranks_change_a_token(section, minibatches):
     assert len(small.updates[0]) > len(whole.updates[0])
     assert worst(by_token(section, small), expected) < 1e-12
 
-    parts = together(lambda ranks: by_token(section, ranks.share(small), ranks), thread_ranks(3))
+    rows = packed(drawn_groups(), minibatches=minibatches, budget=60)
+    parts = together(lambda ranks: by_token(section, ranks.share(rows), ranks), thread_ranks(3))
+    assert min(map(len, parts)) > 10
     assert sum(map(len, parts)) == len(expected)
     assert worst({k: v for part in parts for k, v in part.items()}, expected) < 1e-12
 
@@ -267,16 +269,18 @@ def test_tokens_without_weight_do_not_count_in_the_whitening():
 def test_equal_advantages_are_whitened_to_exactly_0():
     found = targets_of(GAE | {"whiten": True}, packed([[(1, 2.0)]]), value=np.array([0.5]), kl=None)
     check(found, [0.0], [2.0])
-    alike = packed([[(1, 0.1)] * 3, [(1, 0.1)] * 4])  # their mean is off .1 by rounding
-    found = targets_of(GAE | {"whiten": True}, alike, value=np.zeros(7), kl=None)
-    assert found.advantage.tolist() == [0.0] * 7
+    assert np.full(11, 0.3).sum() / 11 != 0.3  # a mean is off by rounding
+    alike = packed([[(1, 0.0)] * 11])
+    found = targets_of(GAE | {"whiten": True}, alike, value=np.full(11, -0.3), kl=None)
+    assert found.advantage.tolist() == [0.0] * 11
 
 
-def test_whitening_is_that_of_one_array():
-    batch = packed(drawn_groups())
-    plain, white = by_token(GAE, batch), by_token(GAE | {"whiten": True}, batch)
+def test_whitening_is_that_of_one_array_once():
+    section = GAE | {"whiten": True}
+    plain, white = by_token(GAE, packed(drawn_groups())), by_token(section, packed(drawn_groups()))
     expected = whiten([plain[place][0] for place in plain])
     assert [white[place][0] for place in plain] == pytest.approx(expected, abs=1e-12)
+    assert by_token(section, packed(drawn_groups(), epochs=3)) == white
 
 
 def test_a_step_without_rows_has_no_targets():
