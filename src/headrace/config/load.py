@@ -147,7 +147,13 @@ def _absolute(layer: Layer, folder: Path) -> Layer:
     return Layer(layer.source, tree)
 
 
+MODEL_NAMES = ("bundled", "smollm2")
+"""Models that come by name: a folder that happens to be called so is './bundled'."""
+
+
 def _absolute_value(section: str, value: str, folder: Path) -> str:
+    if section == "model" and value in MODEL_NAMES:
+        return value
     path, colon, function = value.rpartition(":") if section == "reward" else (value, "", "")
     if section == "reward" and not path.endswith(".py"):
         return value

@@ -103,3 +103,11 @@ def test_recipe_changed_by_an_override_is_written_and_read_alike(tmp_path):
 def test_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfrun: {steps: 3}\n")
     assert load_recipe(tmp_path / "a.yaml").run.steps == 3
+
+
+def test_a_folder_called_bundled_is_not_the_bundled_model(tmp_path):
+    (tmp_path / "bundled").mkdir()
+    (tmp_path / "a.yaml").write_text("model: bundled")
+    (tmp_path / "b.yaml").write_text("model: ./bundled")
+    assert load_recipe(tmp_path / "a.yaml").model.path == "bundled"
+    assert load_recipe(tmp_path / "b.yaml").model.path == str(tmp_path / "bundled")
