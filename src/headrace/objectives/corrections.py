@@ -49,11 +49,6 @@ def importance_weight(
     return torch.where((weight >= low) & (weight <= high), weight, torch.zeros_like(weight))
 
 
-def truncated_importance(target_logprob: Tensor, behaviour_logprob: Tensor, *, cap: float = TRUNCATION) -> Tensor:
-    """min(pi_target / pi_behaviour, cap) [T], detached: truncated importance sampling, token by token."""
-    return bounded((target_logprob - behaviour_logprob).detach()).exp().clamp(max=cap)
-
-
 def off_policy_sequence_mask(
     logprob: Tensor, old_logprob: Tensor, advantage: Tensor, segment: Tensor, *, delta: float
 ) -> Tensor:

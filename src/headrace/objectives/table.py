@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from headrace.errors import ConfigError, nearest
@@ -16,14 +15,13 @@ from headrace.objectives.cispo import cispo
 from headrace.objectives.covariance import clip_cov, clip_cov_selection, kl_cov, kl_cov_selection
 from headrace.objectives.gmpo import gmpo
 from headrace.objectives.gspo import gspo
-from headrace.objectives.inputs import LossInputs, TokenLoss
+from headrace.objectives.inputs import TokenLoss
 from headrace.objectives.ppo_clip import ppo_clip
 from headrace.objectives.reinforce import reinforce
 from headrace.objectives.sapo import sapo
 from headrace.objectives.update_figures import UpdateFigures
 
 AnchorRule = Literal["behaviour", "proximal"]
-Kernel = Callable[[LossInputs], TokenLoss]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +41,6 @@ class Loss:
     def anchor_for(self, num_updates: int) -> AnchorRule:
         """The anchor in force for a step of ``num_updates`` updates."""
         return self.anchor if num_updates > 1 else "behaviour"
-
-    def bind(self, parameters: Mapping[str, Any]) -> Kernel:
-        """The kernel with its parameters fixed."""
-        return partial(self.kernel, **parameters)
 
 
 LOSSES: Mapping[str, Loss] = {
@@ -78,9 +72,3 @@ def keys_of(function: Callable[..., Any] | None) -> frozenset[str]:
         return frozenset()
     parameters = inspect.signature(function).parameters.values()
     return frozenset(entry.name for entry in parameters if entry.kind is inspect.Parameter.KEYWORD_ONLY)
-
-
-def build_kernel(section: Mapping[str, Any]) -> Kernel:
-    """Bind a kernel to a loss section: ``name`` picks the row, every other key is an argument of the kernel."""
-    parameters = dict(section)
-    return loss_named(parameters.pop("name")).bind(parameters)
