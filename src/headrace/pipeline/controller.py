@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from headrace.errors import HeadraceError, WaitTimeout
 from headrace.pipeline.admissions import Admissions
@@ -22,7 +21,7 @@ from headrace.pipeline.messages import Saved, Stepped, Stop, TrainerReady, Train
 from headrace.pipeline.parts import Parts
 from headrace.pipeline.stalled import missing_groups, owed
 from headrace.pipeline.tasks import FirstError, cancel, first_of
-from headrace.pipeline.watchdog import TICK_S, Progress, Watchdog
+from headrace.pipeline.watchdog import Progress, Watchdog
 
 
 class Controller:
@@ -61,6 +60,7 @@ class Controller:
         watchdog = Watchdog(
             self._p.pool,
             self._progress,
+            self._p.changed,
             self._missing,
             clock=self._p.clock,
             timeout_s=self._p.recipe.run.timeout_s,
@@ -180,9 +180,7 @@ class Controller:
             if self._may_send() and (batch := cut(self.ledger, at_bound=self._p.recipe.async_.at_bound)) is not None:
                 self._send(batch)
                 continue
-            # Some things are due by time: a look at the clock now and then.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ticket.wait(), TICK_S)
+            await ticket.wait()
 
     def _may_send(self) -> bool:
         step = self.ledger.next_step

@@ -9,8 +9,9 @@ from typing import NoReturn
 
 from headrace.errors import WaitTimeout
 from headrace.pipeline.generator_pool import GeneratorPool
+from headrace.pipeline.signal import Changed
 
-TICK_S = 0.5  # how often waits look at clocks and time-outs
+TICK_S = 0.5  # how often clocks and time-outs are looked at
 
 
 class Progress:
@@ -40,18 +41,22 @@ class Progress:
 
 
 class Watchdog:
-    """``missing`` says what is waited for; it is asked when nothing has moved for ``timeout_s``."""
+    """``missing`` says what is waited for; it is asked when nothing has moved for ``timeout_s``.
+
+    Every ``TICK_S`` it wakes whoever waits for a change: some things are due by time.
+    """
 
     def __init__(
         self,
         pool: GeneratorPool,
         progress: Progress,
+        changed: Changed,
         missing: Callable[[], str],
         *,
         clock: Callable[[], float],
         timeout_s: float,
     ) -> None:
-        self._pool, self._progress, self._missing = pool, progress, missing
+        self._pool, self._progress, self._changed, self._missing = pool, progress, changed, missing
         self._clock, self._timeout_s = clock, timeout_s
 
     async def watch(self) -> NoReturn:
@@ -59,6 +64,7 @@ class Watchdog:
         while True:
             before = self._clock()
             await asyncio.sleep(TICK_S)
+            self._changed.notify()
             now = self._clock()
             if now - before > TICK_S + self._timeout_s / 2:
                 continue  # this process itself was held up: what the others sent meanwhile is read first
