@@ -95,16 +95,21 @@ def test_correction_weights_multiply_the_clipped_loss() -> None:
 
 
 def test_the_log_ratio_is_clamped_at_20_as_in_verl() -> None:
-    batch = make_batch()
+    batch = make_batch(lengths=FULL)
     batch.old[0, 0] = batch.logprob[0, 0] - 25
     batch.advantage[0, 0] = -2.0
     ours = headrace(batch, plain)
     assert ours.grad[0, 0] == 0
-    # TRL and polgrad take exp(25) and its gradient.
-    theirs = peer(batch, trl_side.policy_loss(batch, trl_side.stand_in(epsilon_low=0.2, epsilon_high=0.28)))
-    assert float(theirs.grad[0, 0]) * int(batch.mask.sum()) == pytest.approx(2 * torch.tensor(25.0).double().exp())
     # verl's dual clip at 1e12 is never reached: what is left is its clamp.
     assert_agree(ours, verl(batch, "token_mean", clip_ratio_c=1e12))
+    # TRL and polgrad take exp(25) and its gradient.
+    clip = ClipConfig(eps_low=0.2, eps_high=0.28)
+    for unbounded in (
+        trl_side.policy_loss(batch, trl_side.stand_in(epsilon_low=0.2, epsilon_high=0.28)),
+        polgrad_side.policy_loss(batch, SurrogateKind.PG_CLIP, clip=clip),
+    ):
+        steep = float(peer(batch, unbounded).grad[0, 0]) * int(batch.mask.sum())
+        assert steep == pytest.approx(2 * float(torch.tensor(25.0).double().exp()), rel=1e-9)
 
 
 def test_verl_has_dual_clip_always_on() -> None:
