@@ -64,7 +64,6 @@ def micro_batch(members):
         step=0,
         lineage=0,
         max_lag=0,
-        temperature=1.0,
         loss_weight="token_mean",
         num_minibatches=1,
         num_epochs=1,
