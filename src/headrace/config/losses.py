@@ -72,7 +72,9 @@ class BAPO(Loss):
     range_keys: ClassVar[tuple[str, ...]] = ()
 
     name: Literal["bapo"]
-    target_share: OpenFraction = Field(default=0.4, description="share of the loss that positive tokens must carry")
+    target_share: PositiveFloat = Field(
+        default=0.4, description="what positive tokens must carry: a share below 1, or a ratio with metric 'ratio'"
+    )
     low_start: NonNegativeFloat = Field(default=0.6, description="lower bound on the ratio, first value")
     low_end: NonNegativeFloat = Field(default=0.9, description="lower bound on the ratio, last value")
     low_step: PositiveFloat = Field(default=0.02, description="step of the lower bound")
@@ -96,6 +98,10 @@ class BAPO(Loss):
 
     @model_validator(mode="after")
     def _ordered(self) -> BAPO:
+        if self.metric == "share" and self.target_share >= 1:
+            raise ValueError(
+                f"target_share {self.target_share} is a share and lies below 1; metric 'ratio' has no limit"
+            )
         if not self.low_start <= self.low_end <= 1 <= self.high_start <= self.high_end:
             raise ValueError(
                 f"bounds must rise around 1: low_start {self.low_start} <= low_end {self.low_end} <= 1 <= high_start "

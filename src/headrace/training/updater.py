@@ -137,7 +137,7 @@ class _Update:
             (selected,) = self._figures([scores])
         x = self._inputs(known, scores, selected)
         token_loss = self._objective.loss(x, self.figures, self._state, clip_scale=self._clip_scale)
-        loss = (token_loss.value * self._weight(known, scores)).sum()
+        loss = (token_loss.value * known.weight).sum()
         if not bool(torch.isfinite(loss) & torch.isfinite(scores.logprob).all()):
             return float(loss.detach()), False
         loss.backward()
@@ -152,19 +152,19 @@ class _Update:
             segment=known.segment,
             reference_logprob=known.reference,
             entropy=scores.entropy,
-            correction_weight=known.correction,
+            correction_weight=self._correction(known, scores),
             selected=selected,
         )
 
-    def _weight(self, known: Prepared, scores: HeadScores) -> Tensor:
-        """Loss weights; masks of this moment zero numerators, never the counts behind the weights."""
+    def _correction(self, known: Prepared, scores: HeadScores) -> Tensor | None:
+        """Weights on the policy term: what a mask of this moment takes out stays in the counts behind the averages."""
         if self._mask is None:
-            return known.weight
+            return known.correction
         kept = off_policy_sequence_mask(
             scores.logprob, known.behaviour, known.advantage, known.segment, delta=self._mask.delta
         )
         self._meter.add_masked(1 - kept)
-        return known.weight * kept
+        return kept if known.correction is None else known.correction * kept
 
     def _note(
         self, micro: MicroBatch, known: Prepared, scores: HeadScores, x: LossInputs, token_loss: TokenLoss
