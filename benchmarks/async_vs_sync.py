@@ -104,9 +104,6 @@ def drawn_length(seed: int) -> int:
 class HeavyTailed:
     """Completions of a drawn length, then a wait, as for a tool or a grader elsewhere."""
 
-    def __init__(self, temperature: float) -> None:
-        self.temperature = temperature
-
     async def run(self, prompt: Prompt, sampler: Sampler, *, group_id: str, seed: int) -> list[Rollout]:
         completion = await sampler.generate(prompt.token_ids, max_tokens=drawn_length(seed), stop_token_ids=())
         low, high = LATENCY_S
@@ -118,7 +115,7 @@ class HeavyTailed:
             rollout_id=f"{group_id}/{seed}",
             group_id=group_id,
             seed=seed,
-            temperature=self.temperature,
+            temperature=sampler.temperature,
         )
         return [replace(rollout, finish_reason="stop")]
 
@@ -130,7 +127,7 @@ def half_right(completions: Sequence[str], **columns: Any) -> list[float]:
 
 def controller(context: Any, *, plan: RunPlan) -> ControllerRole:
     """The controller with the heavy-tailed environment."""
-    return ControllerRole(context, plan, HeavyTailed)
+    return ControllerRole(context, plan, HeavyTailed())
 
 
 def run_variant(setting: Setting, variant: str, runs: Path, steps: int) -> dict[str, float]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.config.sections import Recipe
-from headrace.curation.lag import constant_lag
+from headrace.curation.lag import LAG_SCHEDULES, Bound, constant_lag
+from headrace.curation.schedules import Schedule, scheduled
 
 if TYPE_CHECKING:
     from headrace.pipeline.generator_role import GeneratorRole
     from headrace.pipeline.trainer_role import FollowerRole, TrainerRole
     from headrace.protocols import Environment
+    from headrace.tasks.text import TextCodec
     from headrace.transports.role_context import RoleContext
 
 CONTROLLER, TRAINER = "controller", "trainer"
@@ -127,15 +129,13 @@ def generator(context: RoleContext, *, plan: RunPlan) -> GeneratorRole:
 class ControllerRole:
     """Builds the controller inside its process and runs it on an event loop.
 
-    ``make_environment`` gets the sampling temperature; the default is one completion a prompt.
+    ``environment`` takes the place of the one the recipe asks for.
     """
 
-    def __init__(
-        self, context: RoleContext, plan: RunPlan, make_environment: Callable[[float], Environment] | None = None
-    ) -> None:
+    def __init__(self, context: RoleContext, plan: RunPlan, environment: Environment | None = None) -> None:
         self._context = context
         self._plan = plan
-        self._make_environment = make_environment
+        self._environment = environment
 
     def run(self) -> None:
         asyncio.run(self._run())
@@ -153,8 +153,7 @@ class ControllerRole:
         recorder = None
         try:
             await verifiers.start()
-            environment = self._make_environment or _single_turn
-            parts = _controller_parts(self._context, self._plan, links, trainer_link, verifiers, environment)
+            parts = _controller_parts(self._context, self._plan, links, trainer_link, verifiers, self._environment)
             recorder = parts.recorder
             controller = Controller(parts)
             loop = asyncio.get_running_loop()
@@ -176,10 +175,27 @@ def controller(context: RoleContext, *, plan: RunPlan) -> ControllerRole:
     return ControllerRole(context, plan)
 
 
-def _single_turn(temperature: float) -> Environment:
+def environment_of(recipe: Recipe, codec: TextCodec) -> Environment:
+    """One completion a prompt, or one whose thinking is interrupted (``algorithm.interruption``)."""
     from headrace.tasks.single_turn import SingleTurn
 
-    return SingleTurn(temperature)
+    return SingleTurn()
+
+
+def lag_bound(recipe: Recipe) -> Bound:
+    """The bound on lag by step."""
+    bound, part = recipe.async_.max_lag, recipe.async_.schedule
+    if part is None:
+        return constant_lag(bound)
+    return LAG_SCHEDULES[part.shape](bound, part.end, recipe.run.steps, part.final_frac)
+
+
+def sampling_temperature(recipe: Recipe) -> Schedule:
+    """The temperature of training completions by step."""
+    start, part = recipe.sampling.temperature, recipe.sampling.schedule
+    if part is None:
+        return scheduled(start, start, recipe.run.steps, shape="constant")
+    return scheduled(start, part.end, recipe.run.steps, shape=part.shape, final_frac=part.final_frac)
 
 
 def _verifier_pool(recipe: Recipe) -> Any:
@@ -196,7 +212,7 @@ def _controller_parts(
     links: Mapping[str, Any],
     trainer_link: Any,
     verifiers: Any,
-    make_environment: Callable[[float], Environment],
+    environment: Environment | None,
 ) -> Any:
     from headrace.pipeline.assembler import Assembler, Attempts
     from headrace.pipeline.batch_builder import BatchBuilder
@@ -226,19 +242,18 @@ def _controller_parts(
             lineage=plan.lineage,
         )
 
-    def assembler(temperature: float) -> Assembler:
-        environment = make_environment(temperature)
-        return Assembler(environment=environment, judge=verifiers.judge, decode=codec.decode, pool=pool)
-
+    assembler = Assembler(
+        environment=environment or environment_of(recipe, codec), judge=verifiers.judge, decode=codec.decode, pool=pool
+    )
     return Parts(
         recipe=recipe,
         trainer=trainer_link,
         pool=pool,
         changed=changed,
-        assembler=assembler(recipe.sampling.temperature),
+        assembler=assembler,
         train_source=train_source,
         evaluator=Evaluator(
-            assembler=assembler(recipe.eval.temperature),
+            assembler=assembler,
             pool=pool,
             source=held_out,
             attempts=attempts("eval", recipe.eval.temperature, "pinned"),
@@ -254,7 +269,8 @@ def _controller_parts(
         ),
         recorder=_recorder(context, plan, codec, state),
         checkpoints=CheckpointStore(plan.run_folder, keep=recipe.checkpoint.keep),
-        max_lag=constant_lag(recipe.async_.max_lag),
+        max_lag=lag_bound(recipe),
+        temperature=sampling_temperature(recipe),
         clock=time.monotonic,
         resume=state,
     )

@@ -81,12 +81,23 @@ class Trainer(Protocol):
 
 
 class Sampler(Protocol):
-    """What an environment samples with: the policy, with seeds, temperature, budget and cancellation looked after."""
+    """What an environment samples with: the policy, with seeds, temperature, budget and cancellation looked after.
+
+    An attempt may call ``generate`` several times, one call after the other. The noise depends on the attempt's seed
+    and the position in the sequence, so a later call over a longer prefix goes on in the same stream.
+    """
+
+    @property
+    def temperature(self) -> float:
+        """What it samples at; rollouts record it."""
 
     async def generate(
         self, prefix_ids: IntArray, *, max_tokens: int | None = None, stop_token_ids: Sequence[int] | None = None
     ) -> Completion:
-        """Continue ``prefix_ids``. Token ids, versions and log-probabilities come back as they were sampled."""
+        """Continue ``prefix_ids`` by at most ``max_tokens``, within what is left of the attempt's budget.
+
+        Token ids, versions and log-probabilities come back as they were sampled.
+        """
 
 
 class Environment(Protocol):

@@ -19,6 +19,7 @@ METRICS: Mapping[str, str] = {
     "rollout/length_p99": "99th percentile of completion lengths, tokens",
     "rollout/length_max": "longest completion, tokens",
     "rollout/truncated_frac": "share of completions that ran into the token limit",
+    "rollout/interrupted_frac": "share of completions whose thinking was interrupted and that ended their answer",
     "rollout/zero_variance_frac": "share of groups whose rewards are all equal",
     "rollout/all_right_frac": "share of groups in which every completion passed",
     "rollout/all_wrong_frac": "share of groups in which no completion passed",
@@ -34,6 +35,8 @@ METRICS: Mapping[str, str] = {
     "rollout/lag_max": "largest lag of a trained token, steps",
     "rollout/mixed_version_frac": "share of rollouts sampled by more than one version",
     "rollout/num_dropped": "groups dropped at the lag bound since the last step",
+    # sampling
+    "sampling/temperature": "mean temperature the step's completions were sampled at",
     # curation: prompts by state, with algorithm.pass_rate
     "curation/num_active": "prompts in the set that is trained on",
     "curation/num_retired": "prompts that retired because they are solved nearly always",

@@ -22,14 +22,14 @@ class Admissions:
         self.next_admission = state.next_admission if state else 0
         self.reissue = _take_back(state.entries, ledger) if state else []
 
-    def take(self) -> tuple[int, int]:
-        """Admission number and prompt position of the next group."""
+    def take(self) -> tuple[int, int, Outstanding | None]:
+        """Admission number and prompt position of the next group, and what it was if it is sampled again."""
         if self.reissue:
             old = self.reissue.pop(0)
-            return old.admission, old.position
+            return old.admission, old.position, old
         self.next_admission += 1
         self.next_position += 1
-        return self.next_admission - 1, self.next_position - 1
+        return self.next_admission - 1, self.next_position - 1, None
 
 
 def _take_back(entries: Iterable[Outstanding], ledger: Ledger) -> list[Outstanding]:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """How attempts are sampled; the same for every prompt of a purpose (training, or one evaluation)."""
+    """How attempts are sampled, for training or for an evaluation; training groups may have a temperature each."""
 
     temperature: float
     max_tokens: int

@@ -153,7 +153,7 @@ class Controller:
         if not self._admitted_any:
             self._admitted_any = True
             self._p.recorder.first_admission(self._p.pool)
-        admission, position = self._admissions.take()
+        admission, position, before = self._admissions.take()
         entry = Outstanding(
             admission=admission,
             group_id=group_name(self._p.attempts.purpose, admission),
@@ -161,6 +161,7 @@ class Controller:
             position=position,
             generator=state.name,
             admitted_version=state.acked_version,
+            temperature=before.temperature if before else self._p.temperature(self.ledger.target_step),
         )
         self.ledger.admit(entry)
         self._groups.start(entry, state)

@@ -212,6 +212,10 @@ class PooledSampler:
         self._weights, self._lineage = weights, lineage
         self._calls = 0
 
+    @property
+    def temperature(self) -> float:
+        return self._temperature
+
     async def generate(
         self, prefix_ids: IntArray, *, max_tokens: int | None = None, stop_token_ids: Sequence[int] | None = None
     ) -> Completion:

@@ -52,7 +52,7 @@ class GroupTasks:
         group = await self._p.assembler.group(
             entry.prompt,
             state,
-            self._p.attempts,
+            replace(self._p.attempts, temperature=entry.temperature),
             admission=entry.admission,
             position=entry.position,
             size=self._p.recipe.batch.group_size,

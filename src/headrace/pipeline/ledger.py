@@ -16,6 +16,7 @@ class Outstanding:
 
     ``admitted_version`` is what its generator had acknowledged when it was admitted: no token of it can be older.
     ``group_version`` is the version of the oldest token it got, known once it is finished (and it has any).
+    ``temperature`` is that of the step it was admitted for; it keeps it when it is sampled again after a resume.
     ``step`` is the step it was cut for, None while it waits.
     """
 
@@ -25,6 +26,7 @@ class Outstanding:
     position: int  # in the prompt source
     generator: str
     admitted_version: int
+    temperature: float = 1.0
     group: Group | None = None
     group_version: int = NO_VERSION  # kept here: deadlines are looked at far more often than groups finish
     step: int | None = None

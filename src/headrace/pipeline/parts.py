@@ -68,6 +68,7 @@ class Parts:
     recorder: Recorder
     checkpoints: CheckpointStore | None
     max_lag: LagSchedule
+    temperature: Callable[[int], float]  # of a training group, by the step it is admitted for
     clock: Callable[[], float]
     resume: ControllerState | None = None
     gate: Gate | None = None  # None = the one that keeps the bound

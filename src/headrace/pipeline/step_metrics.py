@@ -26,6 +26,8 @@ def group_metrics(groups: Sequence[Group], step: int) -> dict[str, float]:
         "rollout/length_p99": float(np.percentile(lengths, 99)),
         "rollout/length_max": float(lengths.max()),
         "rollout/truncated_frac": float(np.mean([r.finish_reason == "length" for r in rollouts] or [False])),
+        "rollout/interrupted_frac": float(np.mean([r.finish_reason == "interrupted" for r in rollouts] or [False])),
+        "sampling/temperature": float(np.mean([r.temperature for r in rollouts] or [0.0])),
         "rollout/lag_mean": float(lags.mean()),
         "rollout/lag_max": float(lags.max()),
         "rollout/mixed_version_frac": float(stats.mixed.mean()) if rollouts else 0.0,

@@ -7,10 +7,7 @@ from headrace.records import Prompt, Rollout, rollout_from_completions
 
 
 class SingleTurn:
-    """Samples one completion of the prompt. ``temperature`` is what the sampler samples at, for the record."""
-
-    def __init__(self, temperature: float = 1.0) -> None:
-        self.temperature = temperature
+    """Samples one completion of the prompt."""
 
     async def run(self, prompt: Prompt, sampler: Sampler, *, group_id: str, seed: int) -> list[Rollout]:
         """One rollout, not judged yet. Its id is the group's and the seed, so a reissued attempt has the same one."""
@@ -22,6 +19,6 @@ class SingleTurn:
                 rollout_id=f"{group_id}/{seed}",
                 group_id=group_id,
                 seed=seed,
-                temperature=self.temperature,
+                temperature=sampler.temperature,
             )
         ]

@@ -67,10 +67,11 @@ def test_single_turn_is_prompt_and_completion(source):
     import asyncio
 
     class Sampler:
+        temperature = 0.7
         generate = staticmethod(_generate)
 
     prompt = source(shuffle=False).at(0)
-    (rollout,) = asyncio.run(SingleTurn(0.7).run(prompt, Sampler(), group_id="g", seed=11))
+    (rollout,) = asyncio.run(SingleTurn().run(prompt, Sampler(), group_id="g", seed=11))
     assert rollout.token_ids.tolist() == [*prompt.token_ids.tolist(), 5, 257]
     assert rollout.trainable.tolist() == [False] * 5 + [True, True]
     assert rollout.policy_version.tolist() == [-1] * 5 + [4, 5]
