@@ -118,6 +118,7 @@ def _curve_options(
         command.add_argument("--json", metavar="OUT", help="write the figures to this file")
     for command in (fit, compare):
         command.add_argument("--plot", action="append", metavar="OUT", help="draw to a .png or .html file")
+    fit.add_argument("--backtest", action="store_true", help="test a run's earlier forecasts of its end on what came")
     for command in (forecast, compare):
         command.add_argument("--margin", type=float, default=0.02, help="what counts as different (default: 0.02)")
     where = forecast.add_mutually_exclusive_group(required=True)
@@ -184,6 +185,10 @@ def _eval(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
+    if options.backtest:
+        from headrace.cli.backtest import run_backtest
+
+        return run_backtest(options)
     from headrace.cli.fit import run_fit
 
     return run_fit(options)

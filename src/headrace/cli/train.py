@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from headrace.pipeline.checkpoint import CheckpointStore
 from headrace.report.curve import write_curve
 from headrace.report.final_text import pick_pair, print_final
 from headrace.report.live import LiveView
+from headrace.report.live_forecast import LiveForecaster
 from headrace.report.live_state import event_from_metrics
 from headrace.report.summary import RunSummary, write_summary
 from headrace.runtime.role_spec import RoleSpec
@@ -35,6 +37,7 @@ class _Watcher:
     """Feeds the live view from the run's events and keeps the newest totals for the summary."""
 
     view: LiveView
+    forecaster: LiveForecaster
     max_lag: int
     num_steps: int
     totals: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +54,8 @@ class _Watcher:
                 self.view.update(fields)
             case "evaluation":
                 row = event["row"]
-                self.view.update({"held_out_pass_rate": row["mean_at_n"], "held_out_step": row["version"]})
+                fields = {"held_out_pass_rate": row["mean_at_n"], "held_out_step": row["version"]}
+                self.view.update({**fields, "forecast": self.forecaster.take(row)})
             case "totals":
                 self.totals = dict(event)
             case "checkpoint" if event["error"]:
@@ -96,8 +100,9 @@ def _run(recipe: Recipe, model: ModelFiles, folder: Path, *, console: Console, s
     if plan is None:
         return 0
     console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
-    with LiveView(title=f"headrace {folder.name}", console=console) as view:
-        watcher = _Watcher(view, max_lag=recipe.async_.max_lag, num_steps=recipe.run.steps)
+    forecaster = LiveForecaster(folder, recipe.run.steps, attempt=plan.attempt)
+    with closing(forecaster), LiveView(title=f"headrace {folder.name}", console=console) as view:
+        watcher = _Watcher(view, forecaster, max_lag=recipe.async_.max_lag, num_steps=recipe.run.steps)
         outcome = Supervisor(folder, role_specs(plan), primary=CONTROLLER).run(on_event=watcher)
     result = outcome.result or {}
     if not result.get("finished"):
@@ -161,7 +166,7 @@ def _finish(
     evals = read_evals(folder)
     before = next((row for row in evals if row["version"] == 0), None)
     after = next((row for row in reversed(evals) if row["version"] == recipe.run.steps), None)
-    totals = watcher.totals
+    totals, fit = watcher.totals, watcher.forecaster.newest
     lags = [row["metrics"].get("rollout/lag_max") or 0 for row in read_metrics(folder)]
     summary = RunSummary(
         pass_rate_before=before["mean_at_n"] if before else None,
@@ -178,6 +183,7 @@ def _finish(
             "max_lag": recipe.async_.max_lag,
             "compute": totals["compute"],
             "checkpoint_errors": watcher.checkpoint_errors,
+            "forecast": fit.to_json() if fit else None,
         },
     )
     write_summary(folder, summary)
@@ -191,4 +197,5 @@ def _finish(
         pair=pair,
         max_lag=recipe.async_.max_lag,
         alerts=watcher.alerts,
+        fit=fit,
     )

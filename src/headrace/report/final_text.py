@@ -14,9 +14,11 @@ from rich.text import Text
 
 from headrace.health.alert import Alert
 from headrace.metrics.evaluation import Example
+from headrace.report.forecast_words import with_interval
 from headrace.report.glyphs import UNICODE, Glyphs, figure, glyphs_for, percent
 from headrace.report.live_panel import LEVEL_STYLE
 from headrace.report.summary import RunSummary
+from headrace.scaling.made import MadeForecast
 
 WIDTH = 80
 MAX_SHOWN_CHARS = 600
@@ -31,10 +33,15 @@ def print_final(
     pair: tuple[Example, Example] | None = None,
     max_lag: int | None = None,
     alerts: Sequence[Alert] = (),
+    fit: MadeForecast | None = None,
 ) -> None:
-    """Print the end of a run. ``pair`` is one prompt's completion (before, after); ``max_lag`` is the bound."""
+    """Print the end of a run.
+
+    ``pair`` is one prompt's completion (before, after), ``max_lag`` the bound, ``fit`` that of all evaluations; its
+    ceiling is shown when it is identified.
+    """
     glyphs = glyphs_for(console.encoding)
-    table = _figures(summary, run_folder=run_folder, curve=curve, max_lag=max_lag, glyphs=glyphs)
+    table = _figures(summary, run_folder=run_folder, curve=curve, max_lag=max_lag, fit=fit, glyphs=glyphs)
     parts: list[RenderableType] = [Text(""), table]
     if pair is not None:
         parts += [Text(""), _side_by_side(*pair)]
@@ -63,12 +70,20 @@ def duration(seconds: float) -> str:
 
 
 def _figures(
-    summary: RunSummary, *, run_folder: str | Path, curve: str | Path | None, max_lag: int | None, glyphs: Glyphs
+    summary: RunSummary,
+    *,
+    run_folder: str | Path,
+    curve: str | Path | None,
+    max_lag: int | None,
+    fit: MadeForecast | None,
+    glyphs: Glyphs,
 ) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("held-out pass rate", _gain(summary, glyphs))
+    if fit is not None and fit.identified:
+        table.add_row("estimated ceiling", f"{with_interval(fit.A, fit.interval_A)}, of {fit.num_points} evaluations")
     table.add_row("wall time", f"{duration(summary.wall_s)}, {duration(summary.train_wall_s)} of it training")
     table.add_row("steps", str(summary.num_steps))
     table.add_row("trainer idle", percent(summary.trainer_idle_frac))

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+from headrace.report.forecast_words import forecast_line
 from headrace.report.glyphs import clock_time, figure, glyphs_for
 from headrace.report.live_panel import alert_key, alert_text, live_panel, plain_line
 from headrace.report.live_state import LiveState
@@ -81,6 +82,8 @@ class LiveView:
         if evaluated:
             version, rate = self.state.held_out[-1]
             self._say(f"held-out pass rate {figure(rate, 3)} (step {version})")
+            if self.state.forecast is not None and len(self.state.held_out) > 1:
+                self._say(f"forecast {forecast_line(self.state.forecast)}")
         active = {alert_key(alert): alert_text(alert) for alert in self.state.alerts}
         for key in active.keys() - self._active_alerts:
             self._say(active[key])

@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.health.alert import Alert
+from headrace.report.forecast_words import forecast_line
 from headrace.report.glyphs import UNICODE, Glyphs, clock_time, figure, percent, sparkline, thousands
 from headrace.report.live_state import LiveState
+from headrace.scaling.made import MadeForecast
 
 WIDTH = 80
 LABEL = 10  # width of a label column
@@ -23,6 +25,8 @@ LEVEL_STYLE = {"info": "cyan", "warning": "yellow", "alarm": "bold red"}
 def live_panel(state: LiveState, *, title: str, width: int = WIDTH, glyphs: Glyphs = UNICODE) -> RenderableType:
     """The panel for the state as it is now."""
     parts: list[RenderableType] = [_progress(state, glyphs), Text(""), _figures(state, glyphs)]
+    if len(state.held_out) > 1 and state.forecast is not None:  # a run may well have two evaluations only
+        parts.append(_forecast(state.forecast))
     if state.alerts:
         parts += [Text(""), *(_alert(alert) for alert in state.alerts[:MAX_ALERTS])]
     heading = Text.assemble((title, "bold"), (f" {glyphs.dot} ", "dim"), (state.phase, "cyan"))
@@ -103,6 +107,10 @@ def _held_out(state: LiveState, glyphs: Glyphs) -> Text:
         version, rate = state.held_out[-1]
         text.append(f" {glyphs.arrow} ", "dim").append(figure(rate)).append(f" (step {version})", "not bold dim")
     return text
+
+
+def _forecast(made: MadeForecast) -> Text:
+    return Text.assemble(("forecast".ljust(LABEL + 1), "dim"), (forecast_line(made), "" if made.identified else "dim"))
 
 
 def _lag(state: LiveState, glyphs: Glyphs) -> Text:

@@ -15,6 +15,7 @@ trainer_idle_frac          since the first admission, [0, 1]
 generator_idle_frac
 held_out_pass_rate         of an evaluation that finished
 held_out_step              version evaluated (default: the current step)
+forecast                   of the run's end, made from the evaluations so far (``scaling.made.MadeForecast``)
 time_left_s                seconds to the end of training (default: from the pace of the last steps)
 alerts                     the alerts that are active now (``health.Alert`` or text)
 =========================  ========================================================================================
@@ -28,6 +29,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.health.alert import Alert
+from headrace.scaling.made import MadeForecast
 
 PHASES = ("starting", "loading model", "evaluating before", "training", "evaluating after", "done")
 PACE_STEPS = 20
@@ -61,6 +63,7 @@ class LiveState:
         self.held_out: list[tuple[int, float]] = []  # (version, pass rate), as they came in
         self.pass_rates: list[float] = []  # moving mean after every step
         self.alerts: list[Alert | str] = []
+        self.forecast: MadeForecast | None = None
         self._recent: deque[float] = deque(maxlen=MOVING_STEPS)
         self._pace: deque[tuple[float, int]] = deque(maxlen=PACE_STEPS + 1)
         self._clock = clock
@@ -75,6 +78,7 @@ class LiveState:
             self.phase = str(phase)
             self._pace.clear()
         self.alerts = list(known.pop("alerts", self.alerts))
+        self.forecast = known.pop("forecast", self.forecast)
         if (rate := known.pop("held_out_pass_rate", None)) is not None:
             self.held_out.append((int(known.pop("held_out_step", known.get("step", self.step))), float(rate)))
         self.fields.update(known)

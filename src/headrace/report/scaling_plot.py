@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.errors import ConfigError, DataError
+from headrace.report.picture import check_suffix, save_picture
 from headrace.scaling.points import Points
 from headrace.scaling.result import Fit
 
@@ -28,16 +27,8 @@ def write_plot(
     The HTML file is whole by itself: the picture is an inline SVG beside a table of the estimates.
     """
     path = Path(path)
-    if path.suffix not in (".png", ".html"):
-        raise ConfigError(f"--plot {path}: the file must end in .png or .html")
-    figure = _figure(fits, names, held_out)
-    try:
-        if path.suffix == ".png":
-            figure.savefig(path, format="png")
-        else:
-            path.write_text(_page(figure, fits, names), encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}") from None
+    check_suffix(path)
+    save_picture(path, _figure(fits, names, held_out), title="Learning curve", table=_table(fits, names))
 
 
 def _figure(fits: Sequence[Fit], names: Sequence[str], held_out: Sequence[Sequence[Points]]) -> Any:
@@ -85,22 +76,10 @@ def _line(axis: Any, fit: Fit, at: np.ndarray, colour: str, style: str, label: s
     axis.plot(at, fit.at(at), style, color=colour, lw=1.8, label=label, zorder=3)
 
 
-def _page(figure: Any, fits: Sequence[Fit], names: Sequence[str]) -> str:
-    picture = io.StringIO()
-    figure.savefig(picture, format="svg")
-    svg = picture.getvalue()
-    rows = "".join(_row(fit, name) for fit, name in zip(fits, names))
-    level = f"{fits[0].options.level:.0%}"
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Learning curve</title>
-<style>body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#24292f}}
-svg{{width:100%;height:auto}}table{{border-collapse:collapse}}td,th{{padding:.25rem .8rem;text-align:left;
-border-bottom:1px solid #e3e6e9}}</style></head><body>
-<h1>Learning curve</h1>
-{svg[svg.index("<svg") :]}
-<table><tr><th></th><th>A ({level})</th><th>B</th><th>C_mid, {html.escape(fits[0].unit)}</th><th>R0</th>
-<th>identified</th></tr>{rows}</table></body></html>
-"""
+def _table(fits: Sequence[Fit], names: Sequence[str]) -> str:
+    level, unit = f"{fits[0].options.level:.0%}", html.escape(fits[0].unit)
+    head = f"<tr><th></th><th>A ({level})</th><th>B</th><th>C_mid, {unit}</th><th>R0</th><th>identified</th></tr>"
+    return head + "".join(_row(fit, name) for fit, name in zip(fits, names))
 
 
 def _row(fit: Fit, name: str) -> str:

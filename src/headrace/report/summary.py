@@ -20,7 +20,9 @@ class RunSummary:
 
     ``wall_s`` is the whole run, ``train_wall_s`` the time from the first admission to the last update. Idle fractions
     are of ``train_wall_s``. ``num_orphans`` counts processes of the run that were alive after it ended; it must be 0.
-    ``extra`` holds further keys; in the file they stand beside the others.
+    ``extra`` holds further keys; in the file they stand beside the others. Of a finished run they are ``max_lag`` (the
+    bound), ``compute``, ``checkpoint_errors`` and ``forecast``: the last line of ``forecasts.jsonl``, here the fit of
+    all evaluations, or the reasons why there is none.
     """
 
     pass_rate_before: float | None

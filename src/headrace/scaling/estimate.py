@@ -10,6 +10,7 @@ import numpy as np
 from headrace.errors import ConfigError, DataError
 from headrace.scaling.bounds import search_box
 from headrace.scaling.curve import Array, log_compute
+from headrace.scaling.defaults import LEVEL
 from headrace.scaling.grid import GridRanges, default_ranges, grid_fit
 from headrace.scaling.least_squares import LOG_B, LOG_MID, R0, Problems, U, predict, solve
 from headrace.scaling.noise import expected_error
@@ -34,7 +35,7 @@ class Options:
     R0: float | None = None
     grid: GridRanges | None = None
     draws: int = 1000
-    level: float = 0.9
+    level: float = LEVEL
     seed: int = 0
 
     def __post_init__(self) -> None:

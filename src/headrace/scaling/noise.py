@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import chdtrc, ndtri, stdtrit
 
 from headrace.scaling.curve import Array
 from headrace.scaling.points import Points
@@ -77,10 +77,10 @@ def judge(error: Array, stated: bool, sum_of_squares: float, num_parameters: int
     """
     dof = max(len(error) - num_parameters, 1)
     ratio = max(sum_of_squares / dof, 1e-12)
-    if stated and stats.chi2.sf(sum_of_squares, dof) >= _SUSPICIOUS:
-        return Noise(error, True, 1.0, float(stats.norm.ppf(0.5 + level / 2)))
+    if stated and chdtrc(dof, sum_of_squares) >= _SUSPICIOUS:
+        return Noise(error, True, 1.0, float(ndtri(0.5 + level / 2)))
     scale = math.sqrt(ratio)
-    return Noise(error * scale, stated, scale if stated else 1.0, float(stats.t.ppf(0.5 + level / 2, dof)))
+    return Noise(error * scale, stated, scale if stated else 1.0, float(stdtrit(dof, 0.5 + level / 2)))
 
 
 def local_error(runs: Sequence[Points]) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.errors import DataError
-from headrace.scaling.curve import Array
+
+if TYPE_CHECKING:
+    from headrace.scaling.curve import Array
 
 MIN_POINTS = 6  # four parameters and at least two points to judge them by
 

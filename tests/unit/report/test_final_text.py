@@ -8,6 +8,7 @@ from headrace.health.alert import Alert
 from headrace.metrics.evaluation import Example
 from headrace.report.final_text import duration, pick_pair, print_final
 from headrace.report.summary import RunSummary
+from tests.unit.report.test_forecast_words import MADE
 
 SUMMARY = RunSummary(
     pass_rate_before=0.338, pass_rate_after=0.931, wall_s=112.0, train_wall_s=81.0, num_steps=120, max_lag_trained=3,
@@ -46,6 +47,11 @@ def test_what_went_wrong_is_said() -> None:
     assert "2 processes of the run are still alive" in text
     assert "0.338 → -" in text
     assert "alarm: truncation: 50% hit the limit. Too long. Raise it." in text
+
+
+def test_an_identified_ceiling_is_said() -> None:
+    assert "estimated ceiling    0.612 (0.596..0.617), of 9 evaluations" in printed(fit=MADE)
+    assert "ceiling" not in printed(fit=replace(MADE, identified=False, reasons=("too few",)))
 
 
 def test_model_text_cannot_write_to_the_terminal() -> None:

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -6,6 +7,7 @@ from rich.console import Console
 from headrace.health.alert import Alert
 from headrace.report.live import LiveView
 from headrace.report.live_state import LiveState, event_from_metrics
+from tests.unit.report.test_forecast_words import MADE
 
 ALERT = Alert(
     level="warning", name="lag", evidence="the oldest trained tokens are 13.0 steps old", cause="c.", fix="f."
@@ -145,3 +147,32 @@ def test_the_pass_rate_is_a_moving_mean_and_none_is_ignored() -> None:
         state.fold({"step": step, "pass_rate": rate, "entropy": None})
     assert state.pass_rates == [0.0, 0.25, 0.5]
     assert state.number("entropy") is None
+
+
+SHORT = replace(MADE, identified=False, value=None, interval=None, reasons=("3 of the 6 evaluations a fit needs",))
+
+
+def test_the_forecast_stands_in_the_panel_from_the_second_evaluation_on() -> None:
+    view, _ = view_of(80, Ticks(), force_terminal=True)
+    view.update({"held_out_pass_rate": 0.25, "forecast": SHORT})
+    assert "forecast" not in "".join(panel_text(view, 80))
+    view.update({"held_out_pass_rate": 0.3, "forecast": SHORT})
+    assert "forecast   not yet: 3 of the 6 evaluations a fit needs" in "\n".join(panel_text(view, 80))
+    view.update({"held_out_pass_rate": 0.5, "forecast": MADE})
+    lines = panel_text(view, 80)
+    assert max(map(len, lines)) == 80
+    (line,) = [line for line in lines if "forecast" in line]
+    assert "forecast   0.597 (0.590..0.605) at step 60, ceiling 0.612 (0.596..0.617)" in line
+    assert max(map(len, panel_text(view, 50))) <= 80
+
+
+def test_plain_lines_say_the_forecast_beside_the_evaluation() -> None:
+    view, out = view_of(80, Ticks())
+    view.update({"held_out_pass_rate": 0.25, "held_out_step": 0, "forecast": SHORT})
+    view.update({"held_out_pass_rate": 0.5, "held_out_step": 30, "forecast": MADE})
+    view.update({"step": 31})
+    assert [line.split("] ")[1] for line in out.getvalue().splitlines()[:3]] == [
+        "held-out pass rate 0.250 (step 0)",
+        "held-out pass rate 0.500 (step 30)",
+        "forecast 0.597 (0.590..0.605) at step 60, ceiling 0.612 (0.596..0.617)",
+    ]

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import DataError, nearest
+from headrace.scaling.defaults import COMPUTE_FIELDS
 from headrace.scaling.noise import binomial_error, within_prompt_error_from_pass_at_2
 from headrace.scaling.points import Points, checked_points
-
-COMPUTE_FIELDS = ("device_s", "flops", "tokens_trained", "tokens_generated", "steps")
 
 
 def points_from_evals(
