@@ -7,13 +7,17 @@ TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX),)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench install base-model venv-trl venv-peers test-peers clean
+.PHONY: demo test test-learning check bench install base-model venv-trl venv-peers test-peers clean
 
 demo: install
 	$(BIN)/headrace demo
 
 test: install
 	$(BIN)/python -m pytest
+
+# Every recipe trains the bundled model upward: about a quarter of an hour.
+test-learning: install
+	$(BIN)/python -m pytest tests/learning
 
 check: install
 	$(BIN)/ruff check .
