@@ -18,7 +18,7 @@ OPTIONS = {
     "sweep": sorted(["--baseline", "--dry-run", "--out", "--seeds", "overrides", "recipe"]),
     "ablate": sorted(["--dry-run", "--out", "--parts", "--seeds", "overrides", "recipe"]),
     "recipes": [],
-    "fit": sorted([*CURVE, "--plot"]),
+    "fit": sorted([*CURVE, "--plot", "--backtest"]),
     "forecast": sorted([*CURVE, "--margin", "--at", "--budget", "--target"]),
     "compare": sorted([*CURVE, "--plot", "--margin", "--at"]),
 }
