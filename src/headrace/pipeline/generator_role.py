@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.errors import PublicationError, WaitTimeout
+from headrace.pipeline.held_completions import HeldCompletions
 from headrace.pipeline.messages import Acked, Cancel, Finished, GeneratorReady, Pin, Pinned, Stop, Submit, Usage
 from headrace.protocols import Engine, Transport, WeightReader
 from headrace.records import WeightUpdate
@@ -67,6 +68,7 @@ class GeneratorRole:
         """Load, take the first weights, then serve."""
         self._engine = self._make_engine()
         self._engine.reset(self._lineage)
+        self._held = HeldCompletions(self._engine.num_slots)
         self._take(self._first_weights())
         self._controller.send(
             GeneratorReady(
@@ -95,17 +97,22 @@ class GeneratorRole:
                 return False
         update = self._weights.newest(self._version, self._lineage)
         if update is not None:
+            self._report()
             pause_s, error = self._take(update)
             self._controller.send(
                 Acked(version=self._version, pause_s=pause_s, probe_error=error, usage=self._meter.usage())
             )
-        if self._engine.num_active or self._engine.num_waiting:
+        if self._has_work():
             self._decode()
-        else:
+        if not self._has_work():
+            self._report()
             started = time.perf_counter()
             self._controller.poll(IDLE_POLL_S)
             self._meter.wait_s += time.perf_counter() - started
         return True
+
+    def _has_work(self) -> bool:
+        return bool(self._engine.num_active or self._engine.num_waiting)
 
     def _obey(self, message: object) -> bool:
         match message:
@@ -131,14 +138,21 @@ class GeneratorRole:
     def _decode(self) -> None:
         started = time.perf_counter()
         completions = self._engine.step()
-        self._meter.busy_s += time.perf_counter() - started
+        now = time.perf_counter()
+        self._meter.busy_s += now - started
+        for completion in completions:
+            if completion.request_id in self._pinned:
+                self._pinned.remove(completion.request_id)
+            else:
+                self._meter.num_tokens += len(completion.token_ids)
+        self._held.add(completions, now)
+        if self._held.due(now, now - started):
+            self._report()
+
+    def _report(self) -> None:
+        completions = self._held.take()
         if completions:
-            for completion in completions:
-                if completion.request_id in self._pinned:
-                    self._pinned.remove(completion.request_id)
-                else:
-                    self._meter.num_tokens += len(completion.token_ids)
-            self._controller.send(Finished(completions=tuple(completions), usage=self._meter.usage()))
+            self._controller.send(Finished(completions=completions, usage=self._meter.usage()))
 
     def _take(self, update: WeightUpdate) -> tuple[float, float]:
         """Load an update and prove it by its probe; returns (pause in seconds, largest probe error)."""
