@@ -70,9 +70,11 @@ def check_data(recipe: Recipe, files: ModelFiles, *, console: Any = None) -> Non
 def inspect_data(recipe: Recipe, files: ModelFiles, *, num_golds: int | None) -> DataReport:
     """Load the task of a recipe and look at it; ``num_golds`` gold answers are verified (None: all)."""
     from headrace.tasks.build import load_task
+    from headrace.tasks.interrupted import interruption_of
     from headrace.tasks.text import TextCodec
 
     codec = TextCodec(files.folder)
+    interruption_of(recipe, codec)  # raises what is wrong with its texts and lengths
     data = load_task(recipe, codec, files.context_length)
     counts, warnings = _look(data, recipe)
     rows = _sample(data, num_golds)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from headrace.build import environment_of
 from headrace.cli.run_folder import RECIPE_FILE
 from headrace.config.load import load
 from headrace.config.sections import Recipe
 from headrace.errors import DataError
 from headrace.metrics.evaluation import evaluation_stats
 from headrace.models.locate import ModelFiles, read_model_folder, resolve_model
+from headrace.pipeline.assembler import Assembler, Attempts, gather_or_cancel
 from headrace.pipeline.checkpoint import CheckpointStore
-from headrace.pipeline.seeds import derive_seed
-from headrace.records import Completion, GenerationRequest, Group, Prompt, Rollout, Verdict, rollout_from_completions
+from headrace.pipeline.generator_pool import GeneratorPool
+from headrace.pipeline.signal import Changed
+from headrace.pipeline.tasks import cancel, first_of
+from headrace.records import Group, Prompt
+
+if TYPE_CHECKING:
+    from headrace.pipeline.engine_link import EngineLink
+    from headrace.protocols import Engine
+    from headrace.tasks.text import TextCodec
+    from headrace.verifiers.pool import VerifierPool
 
 
 def run_eval(
@@ -44,7 +55,8 @@ def _what(run_or_model: str, overrides: Sequence[str], recipe_name: str) -> tupl
 
 
 async def _evaluate(recipe: Recipe, files: ModelFiles) -> dict[str, Any]:
-    """The evaluation of ``pipeline/evaluation.py`` without a pipeline: same prompts, same seeds, one engine."""
+    """The evaluation of a run without a run: same prompts, seeds and environment, one engine in this process."""
+    from headrace.pipeline.engine_link import EngineLink
     from headrace.tasks.build import make_sources
     from headrace.tasks.text import TextCodec
     from headrace.verifiers.pool import VerifierPool
@@ -53,71 +65,65 @@ async def _evaluate(recipe: Recipe, files: ModelFiles) -> dict[str, Any]:
     codec = TextCodec(files.folder)
     _, source = make_sources(recipe, codec, files.context_length)
     prompts = [source.at(i) for i in range(min(recipe.eval.num_prompts, len(source)))]
-    completions = await asyncio.to_thread(_sample, recipe, files, prompts, codec.eos_token_ids)
-    pool = VerifierPool(spec_of(recipe), num_workers=recipe.reward.num_workers, time_limit_s=recipe.reward.time_limit_s)
-    await pool.start()
+    longest = max(len(p.token_ids) for p in prompts) + recipe.sampling.max_completion_tokens
+    link = EngineLink(partial(_engine, recipe, files, longest))
+    verifiers = VerifierPool(
+        spec_of(recipe), num_workers=recipe.reward.num_workers, time_limit_s=recipe.reward.time_limit_s
+    )
+    await verifiers.start()
     try:
-        groups = await asyncio.gather(
-            *(_judged(recipe, pool, codec, prompt, i, completions) for i, prompt in enumerate(prompts))
-        )
+        groups = await _groups(recipe, codec, link, verifiers, prompts)
     finally:
-        await pool.close()
+        await verifiers.close()
+        link.close()
     return evaluation_stats(groups)
 
 
-def _sample(
-    recipe: Recipe, files: ModelFiles, prompts: Sequence[Prompt], stop: tuple[int, ...]
-) -> dict[str, Completion]:
+def _engine(recipe: Recipe, files: ModelFiles, max_len: int) -> Engine:
     import torch
 
     from headrace.engines.embedded import EmbeddedEngine
 
     torch.set_num_threads(recipe.generator.threads)
-    limit = recipe.sampling.max_completion_tokens
-    engine = EmbeddedEngine(
+    return EmbeddedEngine(
         str(files.folder),
         num_slots=recipe.generator.num_slots,
         dtype=recipe.model.dtype,
         device=recipe.generator.device,
         deterministic=recipe.generator.deterministic,
-        max_len=max(len(p.token_ids) for p in prompts) + limit,
+        max_len=max_len,
     )
-    for i, prompt in enumerate(prompts):
-        for member in range(recipe.eval.samples_per_prompt):
-            engine.submit(
-                GenerationRequest(
-                    request_id=f"{i}-{member}",
-                    prefix_ids=prompt.token_ids,
-                    seed=derive_seed(0, "eval", i, member),
-                    temperature=recipe.eval.temperature,
-                    max_tokens=limit,
-                    stop_token_ids=stop,
-                )
-            )
-    done: dict[str, Completion] = {}
-    while engine.num_active or engine.num_waiting:
-        done |= {completion.request_id: completion for completion in engine.step()}
-    return done
 
 
-async def _judged(
-    recipe: Recipe, pool: Any, codec: Any, prompt: Prompt, number: int, completions: dict[str, Completion]
-) -> Group:
-    async def one(member: int) -> Rollout:
-        completion = completions[f"{number}-{member}"]
-        verdict: Verdict = await pool.judge(codec.decode(completion.token_ids), prompt.row)
-        rollout = rollout_from_completions(
-            prompt,
-            completion,
-            rollout_id=f"eval-{number}-{member}",
-            group_id=f"eval-{number}",
-            seed=derive_seed(0, "eval", number, member),
-            temperature=recipe.eval.temperature,
-        )
-        return replace(rollout, verdict=verdict)
+async def _groups(
+    recipe: Recipe, codec: TextCodec, link: EngineLink, verifiers: VerifierPool, prompts: Sequence[Prompt]
+) -> list[Group]:
+    pool = GeneratorPool({"engine": link}, Changed(), time.monotonic)
+    assembler = Assembler(
+        environment=environment_of(recipe, codec), judge=verifiers.judge, decode=codec.decode, pool=pool
+    )
+    how = Attempts(
+        temperature=recipe.eval.temperature,
+        max_tokens=recipe.sampling.max_completion_tokens,
+        stop_token_ids=codec.eos_token_ids,
+        weights="policy",
+        seed=0,
+        purpose="eval",
+    )
+    await pool.start(recipe.run.timeout_s)
+    state, size = pool.states["engine"], recipe.eval.samples_per_prompt
+    groups: list[Group] = []
 
-    rollouts = await asyncio.gather(*(one(m) for m in range(recipe.eval.samples_per_prompt)))
-    return Group(group_id=f"eval-{number}", prompt=prompt, admission=number, rollouts=tuple(rollouts))
+    async def sample() -> None:
+        attempts = [assembler.group(p, state, how, admission=i, position=i, size=size) for i, p in enumerate(prompts)]
+        groups.extend(await gather_or_cancel(attempts))
+
+    main, readers = asyncio.create_task(sample()), pool.readers()
+    try:
+        await first_of(main, readers)
+    finally:
+        await cancel([main, *readers])
+    return groups
 
 
 def _print(console: Console, what: str, recipe: Recipe, stats: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from headrace.config.algorithm_conflicts import updates_per_step
 from headrace.config.conflicts import total_updates
 from headrace.config.load import LoadedRecipe, load
 from headrace.config.sections import Recipe
+from headrace.curation.schedules import first_final_step
 from headrace.models.locate import ModelFiles, resolve_model
 
 
@@ -52,10 +53,25 @@ def _step(recipe: Recipe) -> str:
     completions = batch.groups_per_step * batch.group_size
     return (
         f"A step takes {_many(batch.groups_per_step, 'prompt')}, one group each, and samples "
-        f"{_many(batch.group_size, 'completion')} per prompt at temperature {recipe.sampling.temperature:g}: "
+        f"{_many(batch.group_size, 'completion')} per prompt at temperature {_temperature(recipe)}: "
         f"{_many(completions, 'completion')} of at most {_many(limit, 'token')}, so at most "
         f"{_many(completions * limit, 'sampled token')} a step."
     )
+
+
+def _temperature(recipe: Recipe) -> str:
+    start, part = f"{recipe.sampling.temperature:g}", recipe.sampling.schedule
+    if part is None:
+        return start
+    course = _course(recipe, part.end, part.shape, part.final_frac)
+    return f"{start}, {course} (a group keeps the temperature it began with)"
+
+
+def _course(recipe: Recipe, end: float, shape: str, final_frac: float) -> str:
+    """How a value moves to its end, with the first step that has it."""
+    if shape == "linear":
+        return f"evenly to {end:g} at the last step"
+    return f"{end:g} from step {first_final_step(recipe.run.steps, final_frac) + 1} on"
 
 
 def _run(recipe: Recipe) -> str:
@@ -95,10 +111,12 @@ def _lag(recipe: Recipe) -> str:
         "wait": "the trainer waits for a group that would exceed it; nothing is thrown away",
         "drop": "a group that would exceed it is dropped whole, and counted",
     }
+    part = recipe.async_.schedule
+    falls = f": {bound}, {_course(recipe, part.end, part.shape, part.final_frac)}" if part else ""
     most = (bound + 1) * recipe.batch.groups_per_step
     return (
         f"Sampling and training overlap. No token is trained more than {_many(bound, 'step')} after the version that "
-        f"sampled it (async.max_lag), so at most {_many(most, 'group')} are under way at a time; at the bound, "
+        f"sampled it (async.max_lag{falls}), so at most {_many(most, 'group')} are under way at a time; at the bound, "
         f"{at_bound[recipe.async_.at_bound]}. Sampling pauses while "
         f"{_many(recipe.async_.max_ready_batches, 'finished batch', 'finished batches')} "
         f"wait{'s' if recipe.async_.max_ready_batches == 1 else ''} for the trainer."

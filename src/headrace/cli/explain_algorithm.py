@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from headrace.config.algorithm import GAE, AlgorithmSection, GroupRelative, ReinforcePP, Smoothed
+from headrace.config.algorithm import (
+    GAE,
+    AlgorithmSection,
+    GroupRelative,
+    InterruptionSection,
+    ReinforcePP,
+    Smoothed,
+)
 from headrace.config.algorithm_conflicts import anchor_in_force, updates_per_step
 from headrace.config.sections import Recipe
 
@@ -52,6 +59,16 @@ def _objective(recipe: Recipe) -> str:
     )
 
 
+def _interruption(part: InterruptionSection) -> str:
+    closed = (
+        f"that has not written {part.closing!r} by" if part.closing is not None else "that is still being written at"
+    )
+    return (
+        f"Thinking is interrupted: a completion {closed} a point drawn between {part.low} and {part.high} tokens gets "
+        f"{part.text!r} put in, which is not trained on, and {part.answer_tokens} tokens for its answer."
+    )
+
+
 def _parts(recipe: Recipe) -> list[str]:
     a, limit = recipe.algorithm, recipe.sampling.max_completion_tokens
     found = []
@@ -83,7 +100,7 @@ def _parts(recipe: Recipe) -> list[str]:
     if a.pass_rate is not None:
         found.append(f"Prompts solved at a rate of {a.pass_rate.threshold:g} or more retire for good.")
     if a.interruption is not None:
-        found.append(f"Thinking is interrupted between {a.interruption.low} and {a.interruption.high} tokens.")
+        found.append(_interruption(a.interruption))
     if a.value is not None:
         every = {1: "every step", 2: "every second step", 3: "every third step"}[a.value.every]
         found.append(f"A value model is trained at {every} (learning rate {a.value.lr:g}).")

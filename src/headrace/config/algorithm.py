@@ -177,6 +177,11 @@ class InterruptionSection(Section):
     low: PositiveInt = Field(description="fewest thinking tokens before the interruption")
     high: PositiveInt = Field(description="most thinking tokens; the point is drawn between the two")
     text: str = Field(min_length=1, description="what is injected")
+    closing: str | None = Field(
+        default="</think>",
+        min_length=1,
+        description="marks, by its token ids, that thinking was over before; null = whatever reaches its point is cut",
+    )
     answer_tokens: PositiveInt = Field(description="budget of the answer after it")
 
     @model_validator(mode="after")

@@ -38,9 +38,9 @@ class Interruption:
         if not self.injected_ids or self.answer_tokens < 1:
             raise ValueError("an interruption needs a text to put in, and room for an answer")
 
-    def budget(self, seed: int, rollout: int | str) -> int:
-        """Thinking tokens of one rollout, evenly distributed; a pure function of its arguments."""
-        digest = hashlib.blake2b(f"{seed}/{rollout}".encode(), digest_size=8).digest()
+    def budget(self, seed: int) -> int:
+        """Thinking tokens of the rollout with this seed, evenly distributed over seeds; a pure function of it."""
+        digest = hashlib.blake2b(f"thinking/{seed}".encode(), digest_size=8).digest()
         return self.low + int.from_bytes(digest, "little") * (self.high - self.low + 1) // 2**64
 
     @property

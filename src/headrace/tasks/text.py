@@ -46,6 +46,8 @@ class TextCodec:
         self._config = _read_config(self.folder)
         self.special_tokens = {name: text for name in _SPECIAL if (text := token_text(self._config.get(name)))}
         self._bos_id = self._id(self.special_tokens.get("bos_token"))
+        unknown = (self.special_tokens.get("unk_token"), getattr(self._tokenizer.model, "unk_token", None))
+        self._unknown_ids = {i for token in unknown if (i := self._id(token)) is not None}
         self._prefix = self._find_prefix()
         self._template: ChatTemplate | None = None
         ends = set(eos_token_ids(self.folder))
@@ -75,6 +77,23 @@ class TextCodec:
         """Ids of texts a chat template made: it has the say over special tokens, none is added here."""
         found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [np.asarray(self._single_bos(encoding.ids), dtype=np.int32) for encoding in found]
+
+    def encode_inside(self, text: str) -> IntArray:
+        """Ids of a text that stands within a sequence: nothing is put in front of it or behind it.
+
+        Raises ``DataError`` naming the characters that this tokenizer has no token for.
+        """
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        covered: set[int] = set()
+        for token_id, (start, end) in zip(found.ids, found.offsets, strict=True):
+            if token_id not in self._unknown_ids:
+                covered.update(range(start, end))
+        missing = sorted({c for i, c in enumerate(text) if i not in covered})
+        if missing:
+            raise DataError(
+                f"the tokenizer of {self.folder} has no token for {', '.join(map(repr, missing))} in the text {text!r}."
+            )
+        return np.asarray(found.ids, dtype=np.int32)
 
     def render_chat(self, messages: str | Sequence[Message]) -> str:
         """The template's text for a user's prompt (or messages), open for the assistant's answer.

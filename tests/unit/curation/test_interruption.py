@@ -30,18 +30,17 @@ def joined(thinking, injected, answer):
     return joined_rollout(PROMPT, thinking, injected, answer, rollout_id="r", group_id="g", seed=3, temperature=1.0)
 
 
-def test_budgets_cover_the_range_evenly_and_depend_on_their_arguments_alone():
-    budgets = [rule().budget(0, f"train-{i}") for i in range(3000)]
+def test_budgets_cover_the_range_evenly_and_depend_on_the_seed_alone():
+    budgets = [rule().budget(seed) for seed in range(3000)]
     counts = np.bincount(budgets)
     assert counts[:3].tolist() == [0, 0, 0]
     assert len(counts) == 6
     assert all(900 < c < 1100 for c in counts[3:])
-    assert budgets == [rule().budget(0, f"train-{i}") for i in range(3000)]
-    assert budgets != [rule().budget(1, f"train-{i}") for i in range(3000)]
+    assert budgets == [rule().budget(seed) for seed in range(3000)]
 
 
 def test_one_possible_budget():
-    assert {rule(low=10_240, high=10_240).budget(0, i) for i in range(5)} == {10_240}
+    assert {rule(low=10_240, high=10_240).budget(seed) for seed in range(5)} == {10_240}
 
 
 def test_room_for_the_longest_completion():
