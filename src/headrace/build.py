@@ -177,9 +177,11 @@ def controller(context: RoleContext, *, plan: RunPlan) -> ControllerRole:
 
 def environment_of(recipe: Recipe, codec: TextCodec) -> Environment:
     """One completion a prompt, or one whose thinking is interrupted (``algorithm.interruption``)."""
+    from headrace.tasks.interrupted import Interrupted, interruption_of
     from headrace.tasks.single_turn import SingleTurn
 
-    return SingleTurn()
+    rule = interruption_of(recipe, codec)
+    return SingleTurn() if rule is None else Interrupted(rule)
 
 
 def lag_bound(recipe: Recipe) -> Bound:
