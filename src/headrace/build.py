@@ -229,7 +229,8 @@ def _controller_parts(
     recipe = plan.recipe
     state = Checkpoint(folder=Path(plan.resume), version=-1).controller_state() if plan.resume else None
     codec = TextCodec(plan.model_folder)
-    train_source, held_out = make_sources(recipe, codec, plan.context_length)
+    source, held_out = make_sources(recipe, codec, plan.context_length)
+    curated = _curated(recipe, source)
     changed = Changed()
     pool = GeneratorPool(dict(links), changed, time.monotonic)
 
@@ -253,7 +254,8 @@ def _controller_parts(
         pool=pool,
         changed=changed,
         assembler=assembler,
-        train_source=train_source,
+        train_source=curated or source,
+        curated=curated,
         evaluator=Evaluator(
             assembler=assembler,
             pool=pool,
@@ -275,6 +277,22 @@ def _controller_parts(
         temperature=sampling_temperature(recipe),
         clock=time.monotonic,
         resume=state,
+    )
+
+
+def _curated(recipe: Recipe, source: Any) -> Any:
+    """The source without prompts that are solved nearly always; None when none retire."""
+    from headrace.curation.curated_source import curated_source
+
+    if recipe.algorithm.pass_rate is None:
+        return None
+    batch = recipe.batch
+    return curated_source(
+        source,
+        recipe.algorithm.pass_rate,
+        group_size=batch.group_size,
+        groups_per_step=batch.groups_per_step,
+        seed=recipe.run.seed,
     )
 
 
@@ -300,6 +318,7 @@ def _recorder(context: RoleContext, plan: RunPlan, codec: Any, resume: Any) -> A
         ),
         decode=codec.decode,
         report=context.report,
+        algorithm=recipe.algorithm,
         answer_key=plan.answer_key,
         eval_temperature=recipe.eval.temperature,
         verifier_name=recipe.reward.verifier,

@@ -245,11 +245,16 @@ class WeightUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What the trainer answers to one step; ``version`` is the version after it."""
+    """What the trainer answers to one step; ``version`` is the version after it.
+
+    ``advantage`` is there when the trainer made the advantages itself: the mean over each rollout's trained tokens, NaN
+    for a rollout none of whose tokens trained.
+    """
 
     step: int
     version: int
     metrics: Mapping[str, float]
+    advantage: FloatArray | None = None  # [B]
 
 
 def check_rollout(rollout: Rollout) -> Rollout:

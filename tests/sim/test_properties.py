@@ -22,6 +22,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "at_bound": ("wait", "drop"),
     "zero_variance": ("keep", "shrink", "refill"),
     "max_ready_batches": (1, 2, 10),
+    "max_uses": (1, 1, 2, 3),
+    "retire_after": (0, 0, 4),
+    "retire_effective": ("now", "next_epoch"),
+    "easy": (0.0, 0.2),
     "num_generators": (1, 2, 3),
     "num_slots": (1, 4, 16),
     "length_sigma": (0.0, 0.9, 1.5),
@@ -72,7 +76,8 @@ def check(outcome: Outcome) -> None:
     assert outcome.finished, scenario
     if scenario.at_bound == "wait" and scenario.zero_variance != "refill":
         assert outcome.history.drops == [], scenario
-        assert outcome.num_admitted == scenario.steps * scenario.groups_per_step, scenario
+        assert len(outcome.history.trained_admissions) == scenario.steps * scenario.groups_per_step, scenario
+        assert outcome.num_admitted == len(set(outcome.history.trained_admissions)), scenario
         assert outcome.left == (), scenario
 
 

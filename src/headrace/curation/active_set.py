@@ -39,7 +39,9 @@ class ActiveSet:
         if not 0 <= reserve_frac < 1:
             raise ValueError(f"reserve_frac {reserve_frac} lies outside [0, 1)")
         self._num_rows, self._row_at, self._minimum, self._effective = num_rows, row_at, max(minimum, 1), effective
-        self._reserve = seeded_order(num_rows, seed)[num_rows - int(num_rows * reserve_frac) :]
+        num_reserve = int(num_rows * reserve_frac)
+        # An endless source has no reserve, and an order of its rows would not fit anywhere.
+        self._reserve = seeded_order(num_rows, seed)[num_rows - num_reserve :] if num_reserve else []
         self._waiting = set(self._reserve)
         self._gone: set[int] = set()
         self._leaving: dict[int, None] = {}  # retire when the next epoch is entered

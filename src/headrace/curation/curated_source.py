@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from headrace.config.algorithm import PassRateSection
 from headrace.curation.active_set import ActiveSet
-from headrace.curation.pass_rate import PassRateMemory, outcomes
-from headrace.errors import RecordError
+from headrace.curation.pass_rate import PassRateMemory, PassRateRule, least_count, outcomes
+from headrace.errors import DataError, RecordError
 from headrace.records import Group, Prompt
+
+MOST_PASSED_OVER = 20_000
+"""Rows of retired problems in a row after which an endless source counts as used up."""
 
 
 class Source(Protocol):
@@ -47,17 +51,20 @@ class CuratedSource:
         """The next prompt of the set. Raises ``RecordError`` out of order, ``DataError`` when too few are left."""
         if position != self._next:
             raise RecordError(f"prompt {position} was asked for, and {self._next} is next; a curated order has no past")
-        while True:
+        for _ in range(MOST_PASSED_OVER):
             prompt = self._source.at(self.active.next_position())
             rows = self._rows.setdefault(prompt.prompt_id, [])
-            if prompt.index in rows:
-                break
-            rows.append(prompt.index)
-            if not self.memory.is_retired(prompt.prompt_id):
-                break
+            known = prompt.index in rows
+            if not known:
+                rows.append(prompt.index)
+            if known or not self.memory.is_retired(prompt.prompt_id):
+                self._next += 1
+                return prompt
             self.active.retire(prompt.index, now=True)  # a row not seen before, of a problem that retired
-        self._next += 1
-        return prompt
+        raise DataError(
+            f"{MOST_PASSED_OVER} rows of '{self.name}' in a row are of problems that retired because they are solved "
+            "nearly always. Use harder prompts, or a higher pass-rate threshold."
+        )
 
     def finished(self, group: Group) -> None:
         """A training group was judged. Call before the zero-variance filter; its verdicts must be unshaped."""
@@ -93,7 +100,32 @@ class CuratedSource:
         self.active.load(state["active"])
         self.memory = PassRateMemory.from_dict(self.memory.rule, state["memory"])
 
+    def begin_at(self, position: int, admission: int) -> None:
+        """Take over from a plain source: so many prompts were drawn, so many groups admitted, none remembered."""
+        self._next = position
+        self.active.load({**self.active.to_dict(), "cursor": position})
+        self.memory = PassRateMemory.from_dict(
+            self.memory.rule, {"histories": {}, "retired": [], "next": admission, "early": []}
+        )
+
     def _retire(self, keys: Iterable[str]) -> None:
         for key in keys:
             for row in self._rows.get(key, ()):
                 self.active.retire(row)
+
+
+def curated_source(
+    source: Source, part: PassRateSection, *, group_size: int, groups_per_step: int, seed: int
+) -> CuratedSource:
+    """The source a recipe asks for: ``part`` says when prompts retire; ``seed`` chooses and orders the reserve."""
+    count = least_count(group_size, part.window) if part.min_count is None else part.min_count
+    rule = PassRateRule(min_count=count, threshold=part.threshold, window=part.window, patience=part.patience)
+    active = ActiveSet(
+        len(source),
+        source.index,
+        reserve_frac=part.reserve_frac,
+        seed=seed,
+        minimum=groups_per_step,
+        effective=part.effective,
+    )
+    return CuratedSource(source, PassRateMemory(rule), active, pass_threshold=part.pass_threshold)

@@ -12,6 +12,7 @@ METRICS: Mapping[str, str] = {
     # reward: of the verdicts of the batch trained in the step, unjudged rollouts left out
     "reward/mean": "mean reward of the step's rollouts",
     "reward/std": "standard deviation of the step's rewards",
+    "reward/shaped_mean": "mean of the rewards with their length penalty, with algorithm.overlong",
     "reward/pass_rate": "share of the step's judged rollouts that passed",
     # rollout: the batch the step consumed
     "rollout/length_mean": "mean completion length, tokens",
@@ -34,6 +35,8 @@ METRICS: Mapping[str, str] = {
     "rollout/lag_mean": "mean lag of the trained rollouts, steps",
     "rollout/lag_max": "largest lag of a trained token, steps",
     "rollout/mixed_version_frac": "share of rollouts sampled by more than one version",
+    "rollout/reuse_frac": "share of the step's groups that had trained before (async.max_uses)",
+    "rollout/utilisation": "tokens trained over tokens sampled for training so far; reuse counts again",
     "rollout/num_dropped": "groups dropped at the lag bound since the last step",
     # sampling
     "sampling/temperature": "mean temperature the step's completions were sampled at",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.advantages.group_relative import with_advantages
 from headrace.config.algorithm import AlgorithmSection, GroupRelative
@@ -28,7 +28,10 @@ class BatchBuilder:
     max_completion_tokens: int
 
     def build(self, cut: Cut, *, lineage: int, max_lag: int) -> tuple[list[Group], PackedBatch]:
-        """Groups with rewards shaped and advantages filled in, and their packed batch."""
+        """Groups as they were judged, with their advantages, and their packed batch, whose rewards are the shaped ones.
+
+        Advantages that the trainer makes itself are not known here: the groups' are not theirs.
+        """
         groups = self._advantages([self._shaped(group) for group in cut.groups])
         packed = pack(
             groups,
@@ -42,7 +45,7 @@ class BatchBuilder:
             horizon=self.max_completion_tokens,
             mask_truncated=self.algorithm.truncated == "mask",
         )
-        return groups, packed
+        return [_as_judged(*pair) for pair in zip(groups, cut.groups, strict=True)], packed
 
     def _shaped(self, group: Group) -> Group:
         part = self.algorithm.overlong
@@ -57,3 +60,11 @@ class BatchBuilder:
         return with_advantages(
             groups, mean=part.mean, scale=part.scale, group_ddof=part.ddof, eps=part.eps, tolerance=tolerance
         )
+
+
+def _as_judged(group: Group, judged: Group) -> Group:
+    """The group with the verdicts it had before shaping."""
+    if group.rollouts and all(g.verdict is j.verdict for g, j in zip(group.rollouts, judged.rollouts, strict=True)):
+        return group
+    pairs = zip(group.rollouts, judged.rollouts, strict=True)
+    return replace(group, rollouts=tuple(replace(g, verdict=j.verdict) for g, j in pairs))

@@ -15,10 +15,14 @@ from headrace.records import NO_VERSION, Group
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A batch cut for a numbered step, groups in admission order, and the groups dropped for it (at_bound 'drop')."""
+    """A batch cut for a numbered step, groups in admission order, and the groups dropped for it (at_bound 'drop').
+
+    ``uses`` says of each group in how many steps it trained before. A group that had trained is not among the dropped.
+    """
 
     step: int
     groups: tuple[Group, ...]
+    uses: tuple[int, ...] = ()
     dropped: tuple[Outstanding, ...] = ()
 
 
@@ -48,10 +52,12 @@ def cut(ledger: Ledger, *, at_bound: str) -> Cut | None:
     dropped = _drop_until_it_fits(ledger, left, step + 1)
     for entry in dropped:
         ledger.remove(entry.admission)
-    groups = tuple(e.group for e in sorted(chosen, key=lambda e: e.admission) if e.group is not None)
+    ordered = sorted(chosen, key=lambda e: e.admission)
+    groups = tuple(e.group for e in ordered if e.group is not None)
     sweep(groups, step=step, max_lag=ledger.max_lag)
     ledger.assign(taken, step)
-    return Cut(step=step, groups=groups, dropped=tuple(dropped))
+    untrained = tuple(e for e in dropped if not e.uses)
+    return Cut(step=step, groups=groups, uses=tuple(e.uses for e in ordered), dropped=untrained)
 
 
 def _check_that_waiting_helps(ledger: Ledger, step: int) -> None:
@@ -67,12 +73,13 @@ def _check_that_waiting_helps(ledger: Ledger, step: int) -> None:
 
 
 def _drop_until_it_fits(ledger: Ledger, left: list[Outstanding], first_step: int) -> list[Outstanding]:
-    """Earliest deadlines go first; a group that is still being written before one that is finished."""
+    """Earliest deadlines go first; a group that has trained before one that has not, and one that is still being
+    written before one that is finished."""
     dropped = []
     while ledger.overdue(left, first_step):
         limit = min(ledger.deadline(e) for e in ledger.overdue(left, first_step))
         candidates = [e for e in left if ledger.deadline(e) <= limit]
-        victim = min(candidates, key=lambda e: (e.finished, ledger.deadline(e), e.admission))
+        victim = min(candidates, key=lambda e: (not e.uses, e.finished, ledger.deadline(e), e.admission))
         left.remove(victim)
         dropped.append(victim)
     return dropped

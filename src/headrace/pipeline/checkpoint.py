@@ -12,8 +12,10 @@ import os
 import pickle
 import shutil
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import CheckpointError
 from headrace.pipeline.ledger import Outstanding
@@ -30,7 +32,7 @@ class ControllerState:
     """The controller's part. Everything else is derived from it and from the recipe.
 
     ``entries`` are the outstanding groups; those without a ``group`` are sampled again with the same seeds. ``spent``
-    is what the version has cost.
+    is what the version has cost, ``curation`` what a curated prompt source remembers.
     """
 
     version: int
@@ -40,6 +42,7 @@ class ControllerState:
     refills_in_a_row: int
     entries: tuple[Outstanding, ...]
     spent: Spent = field(default_factory=Spent)
+    curation: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from headrace.errors import HeadraceError, WaitTimeout
+from headrace.curation.replay import may_train_again
+from headrace.errors import DataError, HeadraceError, WaitTimeout
 from headrace.pipeline.admissions import Admissions
 from headrace.pipeline.assembler import group_name
 from headrace.pipeline.batcher import Cut, cut
@@ -38,7 +39,7 @@ class Controller:
         self._gate = parts.gate or AdmissionGate(
             total_steps=self._total, max_ready_batches=recipe.async_.max_ready_batches
         )
-        self._admissions = Admissions(state, self.ledger)
+        self._admissions = Admissions(parts, self.ledger)
         self._errors = FirstError(parts.changed)
         self._progress = Progress(parts.clock)
         self._groups = GroupTasks(
@@ -50,6 +51,7 @@ class Controller:
         self._evals = EvalSchedule(parts, self.ledger, evals, self._errors)
         self._checkpoints = CheckpointWriter(parts, saves, self._progress, self.state)
         self._stop = False
+        self._out_of_prompts: DataError | None = None
         self._admitted_any = False
 
     # ---- the run -------------------------------------------------------------------------------------------------
@@ -122,6 +124,8 @@ class Controller:
         await self._checkpoints.write(self.ledger.trainer_version)
         self._p.pool.stop()
         self._p.trainer.send(Stop())
+        if self._out_of_prompts is not None:
+            raise self._out_of_prompts
 
     def _missing(self) -> str:
         """What is waited for, for the error of a run that does not move any more."""
@@ -138,8 +142,12 @@ class Controller:
     async def _produce(self) -> None:
         while not self._stop:
             ticket = self._p.changed.ticket()
-            while (state := self._admissible()) is not None:
-                self._admit(state)
+            try:
+                while (state := self._admissible()) is not None:
+                    self._admit(state)
+            except DataError as error:  # what was learnt so far is kept: the run ends as if it had been stopped
+                self._out_of_prompts = error
+                self.request_stop()
             await ticket.wait()
 
     def _admissible(self) -> GeneratorState | None:
@@ -153,15 +161,15 @@ class Controller:
         if not self._admitted_any:
             self._admitted_any = True
             self._p.recorder.first_admission(self._p.pool)
-        admission, position, before = self._admissions.take()
+        turn = self._admissions.take()
         entry = Outstanding(
-            admission=admission,
-            group_id=group_name(self._p.attempts.purpose, admission),
-            prompt=self._p.train_source.at(position),
-            position=position,
+            admission=turn.admission,
+            group_id=group_name(self._p.attempts.purpose, turn.admission),
+            prompt=turn.prompt,
+            position=turn.position,
             generator=state.name,
             admitted_version=state.acked_version,
-            temperature=before.temperature if before else self._p.temperature(self.ledger.target_step),
+            temperature=self._p.temperature(self.ledger.target_step) if turn.temperature is None else turn.temperature,
         )
         self.ledger.admit(entry)
         self._groups.start(entry, state)
@@ -190,13 +198,13 @@ class Controller:
 
     def _send(self, batch: Cut) -> None:
         for entry in batch.dropped:
-            self._groups.cancel(entry)
+            self._groups.give_up(entry)
         if batch.dropped:
             self._p.recorder.dropped(batch.dropped, step=batch.step, reason="lag")
         groups, packed = self._p.builder.build(
             batch, lineage=self._p.attempts.lineage, max_lag=self._p.max_lag(batch.step)
         )
-        self._inflight.add(groups, packed)
+        self._inflight.add(groups, packed, batch.uses)
         self._p.trainer.send(TrainStep(batch=packed))
         self._p.changed.notify()
 
@@ -215,12 +223,21 @@ class Controller:
 
     def _on_stepped(self, message: Stepped) -> None:
         version = message.result.version
-        trained = self._inflight.answered(message)
-        self.ledger.complete(message.result.step)
+        curated = self._p.curated
+        trained = self._inflight.answered(message, curated.metrics() if curated is not None else {})
+        self._put_back(self.ledger.complete(message.result.step))
         self._p.pool.published(version)
         self._p.recorder.trained(trained, self._p.pool)
         if version < self._total:
             self._evals.stepped(version)
+
+    def _put_back(self, trained: list[Outstanding]) -> None:
+        """Groups that may train once more wait again, as many as the rest of the run has room for."""
+        most = self._p.recipe.async_.max_uses
+        again = [e for e in trained if e.group is not None and may_train_again(e.group, e.uses, most)]
+        steps_left = self._total - self.ledger.trainer_version
+        known = len(self.ledger) + len(self._admissions.reissue)
+        self.ledger.put_back(again, max(steps_left * self.ledger.groups_per_step - known, 0))
 
     def state(self) -> ControllerState:
         """What a resume needs; call at a step boundary."""
@@ -232,4 +249,5 @@ class Controller:
             refills_in_a_row=self._groups.refills_in_a_row,
             entries=(*self.ledger.entries(), *self._admissions.reissue),
             spent=self._p.recorder.spent(self._p.pool),
+            curation=self._p.curated.to_dict() if self._p.curated is not None else None,
         )

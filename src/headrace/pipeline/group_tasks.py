@@ -15,7 +15,9 @@ from headrace.pipeline.tasks import FirstError, Task
 from headrace.pipeline.watchdog import Progress
 from headrace.records import Group
 
-MAX_REFILLS_PER_GROUP = 20  # zero_variance 'refill': groups thrown away in a row, per group wanted, before giving up
+MAX_REFILLS_PER_GROUP, MIN_MAX_REFILLS = 20, 200
+"""zero_variance 'refill': groups thrown away in a row, per group of a step and at least, before the run gives up. When
+one group in ten has a signal, 200 in a row without one come with probability .9^200 = 7e-10."""
 
 
 class GroupTasks:
@@ -25,7 +27,8 @@ class GroupTasks:
         self, parts: Parts, ledger: Ledger, progress: Progress, errors: FirstError, refills_in_a_row: int
     ) -> None:
         self._p, self._ledger, self._progress, self._errors = parts, ledger, progress, errors
-        self._rule = RULES[parts.recipe.algorithm.zero_variance]
+        algorithm = parts.recipe.algorithm
+        self._rule, self._tolerance = RULES[algorithm.zero_variance], algorithm.zero_variance_tolerance
         self.refills_in_a_row = refills_in_a_row
         self._tasks: dict[int, Task] = {}
 
@@ -39,8 +42,10 @@ class GroupTasks:
         self._tasks[entry.admission] = task
         task.add_done_callback(lambda t: self._ended(t, entry, state))
 
-    def cancel(self, entry: Outstanding) -> None:
-        """Give a group up, if it is still under way."""
+    def give_up(self, entry: Outstanding) -> None:
+        """A group was dropped: it is under way no more, and the pass-rate memory does not wait for it."""
+        if self._p.curated is not None and not entry.finished:
+            self._p.curated.gave_up(entry.admission)
         task = self._tasks.get(entry.admission)
         if task is not None:
             task.cancel()
@@ -67,10 +72,12 @@ class GroupTasks:
         self._p.changed.notify()
 
     def _file(self, entry: Outstanding, group: Group) -> None:
-        """Apply the zero-variance rule to a finished group and put it where it belongs."""
+        """Remember a judged group's verdicts, then apply the zero-variance rule and put it where it belongs."""
         if self._ledger.get(entry.admission) is None:
             return  # dropped while its last verdict was on its way
-        kept = self._rule(group)
+        if self._p.curated is not None:
+            self._p.curated.finished(group)
+        kept = self._rule(group, self._tolerance)
         if kept is not None:
             self.refills_in_a_row = 0
             self._ledger.finish(entry.admission, kept)
@@ -81,8 +88,13 @@ class GroupTasks:
 
     def _count_refill(self) -> None:
         self.refills_in_a_row += 1
-        if self.refills_in_a_row > MAX_REFILLS_PER_GROUP * self._p.recipe.batch.groups_per_step:
+        if self.refills_in_a_row > most_refills(self._p.recipe.batch.groups_per_step):
             raise ConfigError(
                 f"algorithm.zero_variance: refill threw away {self.refills_in_a_row} groups in a row: every prompt is "
                 "solved always or never. Use harder or easier prompts, a larger batch.group_size, or 'shrink'."
             )
+
+
+def most_refills(groups_per_step: int) -> int:
+    """Groups that rule 'refill' may throw away in a row; one more ends the run."""
+    return max(MAX_REFILLS_PER_GROUP * groups_per_step, MIN_MAX_REFILLS)

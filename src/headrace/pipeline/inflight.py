@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.pipeline.messages import Stepped
 from headrace.pipeline.parts import Trained
@@ -15,7 +15,7 @@ class InflightSteps:
     """At most ``PREFETCH`` steps."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, tuple[tuple[Group, ...], PackedBatch]] = {}
+        self._steps: dict[int, tuple[tuple[Group, ...], PackedBatch, tuple[int, ...]]] = {}
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -28,10 +28,11 @@ class InflightSteps:
     def oldest(self) -> int:
         return min(self._steps)
 
-    def add(self, groups: Sequence[Group], batch: PackedBatch) -> None:
-        self._steps[batch.step] = (tuple(groups), batch)
+    def add(self, groups: Sequence[Group], batch: PackedBatch, uses: Sequence[int]) -> None:
+        """``uses`` says of each group in how many steps it trained before."""
+        self._steps[batch.step] = (tuple(groups), batch, tuple(uses))
 
-    def answered(self, stepped: Stepped) -> Trained:
+    def answered(self, stepped: Stepped, curation: Mapping[str, float]) -> Trained:
         """The trainer has done a step; ``KeyError`` for one it was not given."""
-        groups, batch = self._steps.pop(stepped.result.step)
-        return Trained(groups=groups, batch=batch, stepped=stepped)
+        groups, batch, uses = self._steps.pop(stepped.result.step)
+        return Trained(groups=groups, batch=batch, stepped=stepped, uses=uses, curation=curation)

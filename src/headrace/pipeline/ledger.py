@@ -17,7 +17,7 @@ class Outstanding:
     ``admitted_version`` is what its generator had acknowledged when it was admitted: no token of it can be older.
     ``group_version`` is the version of the oldest token it got, known once it is finished (and it has any).
     ``temperature`` is that of the step it was admitted for; it keeps it when it is sampled again after a resume.
-    ``step`` is the step it was cut for, None while it waits.
+    ``uses`` counts the steps that trained it. ``step`` is the step it was cut for, None while it waits.
     """
 
     admission: int
@@ -29,6 +29,7 @@ class Outstanding:
     temperature: float = 1.0
     group: Group | None = None
     group_version: int = NO_VERSION  # kept here: deadlines are looked at far more often than groups finish
+    uses: int = 0
     step: int | None = None
 
     @property
@@ -128,11 +129,35 @@ class Ledger:
             self._entries[admission] = replace(self._entries[admission], step=step)
 
     def complete(self, step: int) -> list[Outstanding]:
-        """The trainer finished ``step``: its groups leave the set, the trainer's version is ``step + 1``."""
+        """The trainer finished ``step``: its groups leave the set with one use more, its version is ``step + 1``."""
         if step != self.trainer_version:
             raise ValueError(f"step {step} completed while the trainer is at version {self.trainer_version}")
         done = [e for e in self.entries() if e.step == step]
         for entry in done:
             del self._entries[entry.admission]
         self.trainer_version = step + 1
-        return done
+        return [replace(e, uses=e.uses + 1) for e in done]
+
+    def put_back(self, entries: Iterable[Outstanding], room: int | None = None) -> list[Outstanding]:
+        """Finished groups that have trained wait once more, each only if all that waits still fits its deadlines.
+
+        So the bound holds for reused groups by the same reasoning, and nothing that was admitted misses its step.
+
+        The newest come first; ``room`` is how many may come (None: all). Returns those that wait again.
+        """
+        newest = [replace(e, step=None) for e in reversed(self.by_deadline(entries))][:room]
+        if newest and self.overdue([*self.waiting(), *newest], self.next_step):
+            newest = self._that_fit(newest)
+        for entry in newest:
+            self.admit(entry)
+        return newest
+
+    def _that_fit(self, entries: list[Outstanding]) -> list[Outstanding]:
+        """As many as fit beside what waits, taken in order."""
+        taken = self.waiting()
+        fit = []
+        for entry in entries:
+            if not self.overdue([*taken, entry], self.next_step):
+                taken.append(entry)
+                fit.append(entry)
+        return fit

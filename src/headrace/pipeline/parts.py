@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.config.sections import Recipe
+from headrace.curation.curated_source import CuratedSource
 from headrace.pipeline.assembler import Assembler, Attempts
 from headrace.pipeline.batch_builder import BatchBuilder
 from headrace.pipeline.checkpoint import CheckpointStore, ControllerState
@@ -23,11 +24,17 @@ from headrace.records import Group, PackedBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """One step, as the recorder sees it."""
+    """One step, as the recorder sees it.
+
+    ``groups`` have the verdicts they got and the advantages they trained with; shaped rewards are the batch's.
+    ``uses`` says of each group in how many steps it had trained before. ``curation`` are figures of the prompt set.
+    """
 
     groups: tuple[Group, ...]
     batch: PackedBatch
     stepped: Stepped
+    uses: tuple[int, ...] = ()
+    curation: Mapping[str, float] = field(default_factory=dict)
 
 
 class Recorder(Protocol):
@@ -72,3 +79,4 @@ class Parts:
     clock: Callable[[], float]
     resume: ControllerState | None = None
     gate: Gate | None = None  # None = the one that keeps the bound
+    curated: CuratedSource | None = None  # the train_source once more, when its prompts retire

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from headrace.config.algorithm import AlgorithmSection
 from headrace.health.monitor import HealthMonitor
 from headrace.metrics.evaluation import evaluation_stats, examples
 from headrace.pipeline.evaluation import Evaluation
@@ -14,7 +16,7 @@ from headrace.pipeline.generator_pool import GeneratorPool
 from headrace.pipeline.ledger import Outstanding
 from headrace.pipeline.messages import Usage
 from headrace.pipeline.parts import Trained
-from headrace.pipeline.step_metrics import group_metrics
+from headrace.pipeline.step_metrics import step_metrics, with_advantage
 from headrace.pipeline.step_pace import StepPace
 from headrace.pipeline.totals import Spent, Totals
 from headrace.pipeline.verdict_watch import VerdictWatch
@@ -42,6 +44,7 @@ class RunRecorder:
         totals: Totals,
         decode: Callable[[Sequence[int]], str],
         report: Report,
+        algorithm: AlgorithmSection,
         answer_key: str,
         eval_temperature: float,
         verifier_name: str,
@@ -50,7 +53,7 @@ class RunRecorder:
     ) -> None:
         self._tracker, self._rollouts, self._evals, self._totals = tracker, rollouts, evals, totals
         self._decode, self._report, self._answer_key = decode, report, answer_key
-        self._eval_temperature = eval_temperature
+        self._algorithm, self._eval_temperature = algorithm, eval_temperature
         self._verdicts = VerdictWatch(verifier_name, max_error_frac)
         self._pace = StepPace(totals.clock, cpu_clock)
         self._health = HealthMonitor()
@@ -65,12 +68,14 @@ class RunRecorder:
 
     def trained(self, trained: Trained, pool: GeneratorPool) -> None:
         """Log a finished step."""
-        version = trained.stepped.result.version
+        version, advantage = trained.stepped.result.version, trained.stepped.result.advantage
+        if advantage is not None:
+            trained = replace(trained, groups=with_advantage(trained.groups, advantage))
         self._totals.see(_usage(pool))
         metrics = self._step_metrics(trained)
         self._costs[version] = self._totals.compute()
         self._tracker.log(version, metrics)
-        self._store(trained.groups, step=version)
+        self._store(trained.groups, step=version, shaped=self._shaped_rewards(trained))
         fresh = self._health.observe(metrics)
         self._report(
             {
@@ -86,15 +91,17 @@ class RunRecorder:
 
     def _step_metrics(self, trained: Trained) -> dict[str, float]:
         stepped, totals = trained.stepped, self._totals
-        metrics = {**group_metrics(trained.groups, stepped.result.step), **dict(stepped.result.metrics)}
+        metrics = {**step_metrics(trained, self._algorithm), **dict(stepped.result.metrics)}
         totals.step(
             busy_s=stepped.train_s + stepped.publish_s,
             num_tokens=trained.batch.num_tokens,
+            num_trainable=trained.batch.num_trainable,
             flops=float(metrics.get("trainer/flops", 0.0)),
             lag=int(metrics["rollout/lag_max"]),
         )
         metrics |= {
             "rollout/num_dropped": float(self._num_dropped),
+            "rollout/utilisation": totals.utilisation,
             "trainer/step_s": stepped.train_s,
             "weights/publish_s": stepped.publish_s,
             "trainer/idle_frac": totals.trainer_idle_frac,
@@ -115,10 +122,23 @@ class RunRecorder:
         }
         return {name: float(count) for name, count in counts.items() if count}
 
-    def _store(self, groups: Sequence[Group], *, step: int, dropped: str = "") -> None:
+    def _shaped_rewards(self, trained: Trained) -> list[float | None] | None:
+        """By rollout, None for one that was not judged; None when the algorithm shapes nothing."""
+        if self._algorithm.overlong is None:
+            return None
+        return [None if math.isnan(reward) else reward for reward in trained.batch.rewards.tolist()]
+
+    def _store(
+        self,
+        groups: Sequence[Group],
+        *,
+        step: int,
+        dropped: str = "",
+        shaped: Sequence[float | None] | None = None,
+    ) -> None:
         texts = [self._decode(completion_ids(r)) for g in groups for r in g.rollouts]
         answers = [str(g.prompt.row.get(self._answer_key, "")) for g in groups]
-        self._rollouts.add(groups, texts, step=step, answers=answers, dropped=dropped)
+        self._rollouts.add(groups, texts, step=step, answers=answers, dropped=dropped, shaped=shaped)
 
     def dropped(self, entries: tuple[Outstanding, ...], *, step: int, reason: str) -> None:
         """Groups given up before they were trained; the finished ones' completions are kept on record."""

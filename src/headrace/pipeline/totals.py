@@ -23,6 +23,7 @@ class Spent:
     generator_s: float = 0.0
     generator_busy_s: float = 0.0
     max_lag: int = 0
+    tokens_used: int = 0  # sampled tokens that trained, once for every step that trained them
     compute: Compute = field(default_factory=Compute)
 
 
@@ -42,6 +43,7 @@ class Totals:
     _trainer_busy_s: float = 0.0
     _tokens_trained: int = 0
     _trainer_flops: float = 0.0
+    _tokens_used: int = 0
     _steps: int = 0
     _max_lag: int = 0
     _usage_at_start: Mapping[str, Usage] = field(default_factory=dict)
@@ -58,10 +60,12 @@ class Totals:
         if self.ended is None:
             self._usage = dict(usage)
 
-    def step(self, *, busy_s: float, num_tokens: int, flops: float, lag: int) -> None:
-        """A step is done: the trainer's seconds (publication included), its tokens and FLOPs, the largest lag."""
+    def step(self, *, busy_s: float, num_tokens: int, num_trainable: int, flops: float, lag: int) -> None:
+        """A step is done: the trainer's seconds (publication included), its tokens (all, and those it trained) and
+        FLOPs, the largest lag."""
         self._trainer_busy_s += busy_s
         self._tokens_trained += num_tokens
+        self._tokens_used += num_trainable
         self._trainer_flops += flops
         self._steps += 1
         self._max_lag = max(self._max_lag, lag)
@@ -83,6 +87,13 @@ class Totals:
     @property
     def tokens_generated(self) -> int:
         return self.before.compute.tokens_generated + sum(now.num_tokens - then.num_tokens for then, now in self._pairs)
+
+    @property
+    def utilisation(self) -> float:
+        """Tokens trained over tokens sampled for training: below 1 by what waits, was dropped or taught nothing, and
+        above it when groups train more than once. 0 before the first token."""
+        used, generated = self.before.tokens_used + self._tokens_used, self.tokens_generated
+        return used / generated if generated else 0.0
 
     @property
     def trainer_idle_frac(self) -> float:
@@ -119,6 +130,7 @@ class Totals:
             generator_s=self.before.generator_s + self._own_wall_s * len(self._pairs),
             generator_busy_s=self.before.generator_busy_s + busy_s,
             max_lag=max(self.before.max_lag, self._max_lag),
+            tokens_used=self.before.tokens_used + self._tokens_used,
             compute=self.compute(),
         )
 

@@ -6,7 +6,8 @@ attempt               attempt of the run that wrote the row (see attempts.py)
 group_id, rollout_id, prompt_id, source
 prompt, completion    text
 answer                the gold answer, as text
-reward                null when the completion could not be judged
+reward                of the verdict; null when the completion could not be judged
+reward_shaped         what trained; null when it is ``reward`` (nothing is shaped, or the rollout was not trained)
 passed                null when the completion could not be judged
 reason, error         the verifier's words; error is null when it judged
 finish_reason         stop | length | interrupted | abort
@@ -40,6 +41,7 @@ COLUMNS: Mapping[str, str] = {
     "attempt": "int32",
     **dict.fromkeys(_TEXT[:7], "string"),
     "reward": "float32",
+    "reward_shaped": "float32",
     "passed": "bool",
     "reason": "string",
     "error": "string",
@@ -85,15 +87,20 @@ class RolloutStore:
         step: int,
         answers: Sequence[str],
         dropped: str = "",
+        shaped: Sequence[float | None] | None = None,
     ) -> None:
         """Add the rollouts of some groups: their texts in the same order, and a gold answer a group.
 
         ``step`` is the trainer's version after the step (``StepResult.version``). ``dropped`` says why the groups were
-        not trained; a group without signal gives its own reason. Raises ``ValueError`` when counts do not match.
+        not trained; a group without signal gives its own reason. ``shaped`` are the rewards, by rollout, that
+        trained in place of the verdicts'. Raises ``ValueError`` when counts do not match.
         """
+        if shaped is not None and len(shaped) != len(completions):
+            raise ValueError(f"{len(shaped)} shaped rewards for {len(completions)} texts")
         for name, values in _columns(groups, completions, step=step, answers=answers, dropped=dropped).items():
             self._columns[name] += values
         self._columns["attempt"] += [self._attempt] * len(completions)
+        self._columns["reward_shaped"] += [None] * len(completions) if shaped is None else shaped
         if completions:
             self._steps.add(step)
         if self._num_rows >= self._rows_per_part or len(self._steps) > self._steps_per_part:
@@ -135,7 +142,7 @@ class RolloutStore:
 def _columns(
     groups: Sequence[Group], completions: Sequence[str], *, step: int, answers: Sequence[str], dropped: str
 ) -> dict[str, list[Any]]:
-    """The columns of all rollouts of some groups, all but ``attempt``."""
+    """The columns of all rollouts of some groups, all but ``attempt`` and ``reward_shaped``."""
     rollouts = [r for g in groups for r in g.rollouts]
     if len(completions) != len(rollouts) or len(answers) != len(groups):
         raise ValueError(

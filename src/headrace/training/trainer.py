@@ -24,6 +24,7 @@ from headrace.training.prepare import Preparation, Prepared, distinct
 from headrace.training.publishing import fill_buffer, plan_buffer, probe_scores, probe_sequences
 from headrace.training.ranks import Ranks
 from headrace.training.reference import frozen_reference
+from headrace.training.rollout_advantages import makes_advantages, mean_advantages
 from headrace.training.scoring import Scorer
 from headrace.training.updater import Updater
 
@@ -91,7 +92,8 @@ class PolicyTrainer:
                 self._updater.update(mine, index, prepared, meter, anchor=anchor, clip_scale=scale)
             if critic_trains:
                 self._update_critic(mine, index, prepared)
-        return self._result(batch, meter, self._step_flops(batch, anchor, prepared, critic_trains, policy_waits), begun)
+        flops = self._step_flops(batch, anchor, prepared, critic_trains, policy_waits)
+        return self._result(batch, meter, prepared, flops, begun)
 
     def publishable(self) -> WeightUpdate:
         """The working weights, bit for bit, with the scores they give the probe sequences."""
@@ -136,7 +138,12 @@ class PolicyTrainer:
             weights=[micro.loss_weight[micro.trainable] for micro in micros],
         )
 
-    def _result(self, batch: PackedBatch, meter: StepMeter, flops: float, begun: float) -> StepResult:
+    def _result(
+        self, batch: PackedBatch, meter: StepMeter, prepared: Mapping[int, Prepared], flops: float, begun: float
+    ) -> StepResult:
+        advantage = None
+        if prepared and makes_advantages(self._recipe.algorithm):
+            advantage = mean_advantages(prepared.values(), len(batch.rewards), self._ranks)
         metrics = meter.merged(self._ranks).result()
         if self._critic is not None:
             metrics |= self._critic.take_metrics()
@@ -147,7 +154,7 @@ class PolicyTrainer:
             "trainer/flops": flops,
             "trainer/step_s": time.perf_counter() - begun,
         }
-        return StepResult(step=batch.step, version=self.version, metrics=metrics)
+        return StepResult(step=batch.step, version=self.version, metrics=metrics, advantage=advantage)
 
     def _step_flops(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headrace.config.algorithm import AlgorithmSection, OverlongSection
 from headrace.errors import VerifierBroken
 from headrace.pipeline.evaluation import Evaluation
 from headrace.pipeline.generator_pool import GeneratorPool
@@ -18,7 +19,7 @@ from headrace.pipeline.parts import Trained
 from headrace.pipeline.recorder import RunRecorder
 from headrace.pipeline.signal import Changed
 from headrace.pipeline.totals import Spent, Totals
-from headrace.records import Group, PackedBatch, StepResult, Verdict
+from headrace.records import FloatArray, Group, PackedBatch, StepResult, Verdict
 from headrace.tracking.eval_log import Compute, EvalLog, read_evals
 from headrace.tracking.fanout import Fanout
 from headrace.tracking.metrics_log import MetricsLog, read_metrics
@@ -28,7 +29,7 @@ from headrace.tracking.rollout_store import RolloutStore, read_rollouts
 class Run:
     """A recorder with one generator; every step takes 2 s, 0.1 s of them the controller's, and 30 tokens."""
 
-    def __init__(self, folder: Path, before: Spent | None = None) -> None:
+    def __init__(self, folder: Path, before: Spent | None = None, algorithm: AlgorithmSection | None = None) -> None:
         self.now = self.cpu = 0.0
         self.events: list[dict[str, Any]] = []
         self.pool = GeneratorPool({"g": None}, Changed(), lambda: self.now)  # type: ignore[dict-item]
@@ -40,6 +41,7 @@ class Run:
             totals=Totals(clock=lambda: self.now, num_parameters=10, num_threads=2, before=before or Spent()),
             decode=lambda ids: "/".join(str(i) for i in ids),
             report=self.events.append,
+            algorithm=algorithm or AlgorithmSection(),
             answer_key="answer",
             eval_temperature=0.5,
             verifier_name="exact",
@@ -48,18 +50,21 @@ class Run:
         )
         self.recorder.first_admission(self.pool)
 
-    def step(self, step: int, *groups: Group) -> None:
+    def step(self, step: int, *groups: Group, advantage: FloatArray | None = None, **more: Any) -> None:
         self.now += 2.0
         self.cpu += 0.1
         state = self.pool.states["g"]
         state.usage = Usage(num_tokens=state.usage.num_tokens + 30)
-        stepped = Stepped(result=StepResult(step=step, version=step + 1, metrics={}), train_s=1.0, publish_s=0.0)
-        self.recorder.trained(Trained(groups=groups, batch=batch_of(step), stepped=stepped), self.pool)
+        result = StepResult(step=step, version=step + 1, metrics={}, advantage=advantage)
+        stepped = Stepped(result=result, train_s=1.0, publish_s=0.0)
+        batch = batch_of(step, more.pop("rewards", np.zeros(0, np.float32)))
+        self.recorder.trained(Trained(groups=groups, batch=batch, stepped=stepped, **more), self.pool)
 
 
-def batch_of(step: int) -> PackedBatch:
+def batch_of(step: int, rewards: FloatArray) -> PackedBatch:
     fields: dict[str, Any] = dict.fromkeys(PackedBatch.__dataclass_fields__, 0)
-    return PackedBatch(**{**fields, "step": step, "updates": (), "num_tokens": 40})
+    kept = {"step": step, "updates": (), "num_tokens": 40, "num_trainable": 12, "rewards": rewards}
+    return PackedBatch(**{**fields, **kept})
 
 
 def test_a_step_is_written_everywhere(tmp_path: Path, make_group: Callable[..., Group]) -> None:
@@ -81,6 +86,54 @@ def test_a_step_is_written_everywhere(tmp_path: Path, make_group: Callable[..., 
         (2, "2/3/4", 3, 0),
     ]
     assert "tracking/num_unwritten_rollouts" not in second
+
+
+def test_shares_of_reuse_and_use_and_the_prompt_set(tmp_path: Path, make_group: Callable[..., Group]) -> None:
+    """12 tokens train in a step, 30 are sampled."""
+    run = Run(tmp_path)
+    run.step(0, make_group(0, [0], [0]), make_group(1, [0], [0]), uses=(0, 0), curation={"curation/num_active": 7.0})
+    run.step(1, make_group(1, [0], [0]), make_group(2, [0], [0]), uses=(1, 0))
+    first, second = (event["metrics"] for event in run.events if event["kind"] == "step")
+    assert (first["rollout/reuse_frac"], second["rollout/reuse_frac"]) == (0.0, 0.5)
+    assert first["rollout/utilisation"] == second["rollout/utilisation"] == 0.4
+    assert first["curation/num_active"] == 7.0
+    assert "curation/num_active" not in second
+
+
+def test_shaped_rewards_stand_beside_the_verdicts(tmp_path: Path, make_group: Callable[..., Group]) -> None:
+    """Rewards 1, 1 and one that was not judged; the second 1 lost a half to its length."""
+    algorithm = AlgorithmSection(overlong=OverlongSection(buffer_tokens=4))
+    run = Run(tmp_path, algorithm=algorithm)
+    group = make_group(0, [0], [0, 0, 0], [0], rewards=[1.0, 1.0, None])
+    run.step(0, group, rewards=np.asarray([1.0, 0.5, np.nan], np.float32))
+    run.recorder.close()
+    metrics = read_metrics(tmp_path)[0]["metrics"]
+    assert (metrics["reward/mean"], metrics["reward/shaped_mean"]) == (1.0, 0.75)
+    assert metrics["rollout/zero_variance_frac"] == 1.0  # of the verdicts
+    rows = read_rollouts(tmp_path, columns=["reward", "reward_shaped"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1.0, 1.0), (1.0, 0.5), (None, None)]
+
+
+def test_without_shaping_there_is_no_shaped_reward(tmp_path: Path, make_group: Callable[..., Group]) -> None:
+    run = Run(tmp_path)
+    run.step(0, make_group(0, [0], [0]), rewards=np.asarray([1.0, 0.0], np.float32))
+    run.recorder.close()
+    assert "reward/shaped_mean" not in run.events[0]["metrics"]
+    assert read_rollouts(tmp_path, columns=["reward_shaped"]).to_pylist() == [{"reward_shaped": None}] * 2
+
+
+def test_advantages_of_the_trainer_are_the_rollouts(tmp_path: Path, make_group: Callable[..., Group]) -> None:
+    """-4 on three tokens, 1 on one; the third rollout did not train."""
+    run = Run(tmp_path)
+    group = make_group(0, [0, 0, 0], [0], [0])
+    run.step(0, group, advantage=np.asarray([-4.0, 1.0, np.nan], np.float32))
+    run.recorder.close()
+    metrics = run.events[0]["metrics"]
+    assert metrics["loss/advantage_abs_mean"] == (4 * 3 + 1) / 4
+    assert metrics["loss/advantage_outlier_frac"] == 3 / 4
+    assert metrics["rollout/effective_frac"] == pytest.approx(2 / 3)
+    rows = read_rollouts(tmp_path, columns=["advantage"]).to_pylist()
+    assert [row["advantage"] for row in rows] == [-4.0, 1.0, None]
 
 
 def test_an_evaluation_carries_what_its_version_had_cost(tmp_path: Path, make_group: Callable[..., Group]) -> None:

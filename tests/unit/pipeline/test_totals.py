@@ -18,8 +18,8 @@ def first_attempt() -> tuple[Clock, Totals]:
     totals = Totals(clock=clock, num_parameters=50, num_threads=2)
     clock.now = 100.0
     totals.begin({"g": Usage(busy_s=1.0, load_s=0.5, num_tokens=7, num_prefill_tokens=3)})
-    totals.step(busy_s=3.0, num_tokens=40, flops=1000.0, lag=1)
-    totals.step(busy_s=2.0, num_tokens=60, flops=1500.0, lag=3)
+    totals.step(busy_s=3.0, num_tokens=40, num_trainable=20, flops=1000.0, lag=1)
+    totals.step(busy_s=2.0, num_tokens=60, num_trainable=30, flops=1500.0, lag=3)
     totals.see({"g": Usage(busy_s=6.0, load_s=1.5, num_tokens=107, num_prefill_tokens=23)})
     clock.now = 110.0
     return clock, totals
@@ -39,6 +39,19 @@ def test_one_attempt() -> None:
     )
 
 
+def test_utilisation_is_tokens_trained_over_tokens_sampled_in_all_attempts() -> None:
+    """20 + 30 of 100 tokens; then 5 more trained of 50 more sampled."""
+    _, first = first_attempt()
+    assert first.utilisation == 0.5
+    totals = Totals(clock=Clock(), num_parameters=50, num_threads=3, before=first.spent())
+    assert totals.utilisation == 0.5
+    totals.begin({"g": Usage(num_tokens=3)})
+    totals.step(busy_s=1.0, num_tokens=10, num_trainable=5, flops=0.0, lag=0)
+    totals.see({"g": Usage(num_tokens=53)})
+    assert totals.utilisation == 55 / 150
+    assert Totals(clock=Clock(), num_parameters=1, num_threads=1).utilisation == 0.0
+
+
 def test_a_resumed_attempt_goes_on_from_what_was_spent() -> None:
     _, first = first_attempt()
     clock = Clock()
@@ -46,7 +59,7 @@ def test_a_resumed_attempt_goes_on_from_what_was_spent() -> None:
     assert totals.compute() == first.compute()  # nothing is spent while roles load
     clock.now = 5.0
     totals.begin({"g": Usage(), "h": Usage()})
-    totals.step(busy_s=4.0, num_tokens=10, flops=500.0, lag=2)
+    totals.step(busy_s=4.0, num_tokens=10, num_trainable=5, flops=500.0, lag=2)
     totals.see({"g": Usage(busy_s=3.0, num_tokens=30), "h": Usage(busy_s=1.0, num_tokens=20, num_prefill_tokens=5)})
     clock.now = 15.0
     assert totals.wall_s == 20.0

@@ -50,11 +50,21 @@ def test_every_column_of_every_rollout(tmp_path: Path) -> None:
     assert right == {
         "step": 10, "attempt": 1, "group_id": "g", "rollout_id": "r0", "prompt_id": "p", "source": "sums",
         "prompt": "1+1=", "completion": "#2", "answer": "2", "reward": 1.0, "passed": True, "reason": "",
-        "error": None, "finish_reason": "stop", "num_tokens": 2, "lag": 2, "oldest_version": 7, "advantage": 1.5,
-        "dropped": "",
+        "reward_shaped": None, "error": None, "finish_reason": "stop", "num_tokens": 2, "lag": 2, "oldest_version": 7,
+        "advantage": 1.5, "dropped": "",
     }  # fmt: skip
     assert (wrong["reward"], wrong["passed"], wrong["reason"]) == (0.0, False, "12 is not 2")
     assert (broken["reward"], broken["passed"], broken["error"]) == (None, None, "verifier timed out")
+
+
+def test_shaped_rewards_are_counted(tmp_path: Path) -> None:
+    store = RolloutStore(tmp_path)
+    with pytest.raises(ValueError, match="1 shaped rewards for 2 texts"):
+        store.add([make_group([RIGHT, WRONG])], ["#2", "#12"], step=1, answers=["2"], shaped=[0.5])
+    store.add([make_group([RIGHT, WRONG])], ["#2", "#12"], step=1, answers=["2"], shaped=[0.5, None])
+    store.close()
+    rows = read_rollouts(tmp_path, columns=["reward", "reward_shaped"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [(1.0, 0.5), (0.0, None)]
 
 
 def test_dropped_groups_say_why(tmp_path: Path) -> None:

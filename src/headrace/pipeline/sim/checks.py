@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from headrace.pipeline.parts import Trained
 from headrace.pipeline.sim.simulation import Outcome
-from headrace.records import Group
+from headrace.records import Prompt
 
 
 def violations(*parts: Outcome) -> list[str]:
@@ -36,8 +37,8 @@ def timeline(parts: Sequence[Outcome]) -> list[Trained]:
     return kept
 
 
-def position_of(group: Group, num_prompts: int) -> int:
-    return group.prompt.epoch * num_prompts + group.prompt.index
+def position_of(prompt: Prompt, num_prompts: int) -> int:
+    return prompt.epoch * num_prompts + prompt.index
 
 
 def _lag(part: Outcome, trained: Trained) -> list[str]:
@@ -82,25 +83,52 @@ def _steps(parts: Sequence[Outcome]) -> list[str]:
 
 
 def _groups(parts: Sequence[Outcome]) -> list[str]:
-    """Every group admitted is trained once, dropped, or still outstanding; its prompt is the one of its turn."""
+    """Every group admitted is trained, dropped, or still outstanding; its prompt is the one of its turn."""
     found, steps = [], timeline(parts)
     trained = Counter(g.admission for t in steps for g in t.groups)
     dropped = Counter(d.entry.admission for p in parts for d in p.history.drops)
-    left = {e.admission for e in parts[-1].left}
-    admitted = parts[-1].num_admitted
-    found += [f"group {a} was trained {n} times" for a, n in trained.items() if n > 1]
+    left = {e.admission: e for e in parts[-1].left}
+    admitted, most = parts[-1].num_admitted, parts[0].scenario.max_uses
+    found += [f"group {a} was trained {n} times" for a, n in trained.items() if n > most]
     found += [f"group {a} was dropped {n} times" for a, n in dropped.items() if n > 1 and len(parts) == 1]
     if len(parts) == 1:
         found += [f"group {a} was trained and dropped" for a in trained.keys() & dropped.keys()]
-    found += [f"group {a} was trained and is still outstanding" for a in trained.keys() & left]
+    found += [
+        f"group {a} was trained {trained[a]} times and is outstanding with {entry.uses} uses"
+        for a, entry in left.items()
+        if entry.uses != trained[a] or entry.uses >= most
+    ]
     found += [f"group {a} got lost" for a in range(admitted) if a not in trained and a not in dropped and a not in left]
-    found += [f"group {a} was never admitted" for a in (trained.keys() | left) if a >= admitted]
-    num_prompts = parts[0].scenario.num_prompts
+    found += [f"group {a} was never admitted" for a in (trained.keys() | left.keys()) if a >= admitted]
+    return found + _uses(steps) + _prompts(parts)
+
+
+def _uses(steps: Sequence[Trained]) -> list[str]:
+    """No step trains a group twice, and each says rightly how often its groups had trained."""
+    found, before = [], Counter[int]()
     for t in steps:
-        for g in t.groups:
-            if position_of(g, num_prompts) != g.admission:
-                found.append(f"group {g.admission} holds the prompt of position {position_of(g, num_prompts)}")
+        admissions = [g.admission for g in t.groups]
+        if len(set(admissions)) < len(admissions):
+            found.append(f"step {t.batch.step} trained {admissions}")
+        if list(t.uses) != [before[a] for a in admissions]:
+            found.append(f"step {t.batch.step} says its groups had {t.uses} uses; they had {before}")
+        before.update(admissions)
     return found
+
+
+def _prompts(parts: Sequence[Outcome]) -> list[str]:
+    """Turn i holds position i of the source; with prompts that retire, turns hold ever later positions."""
+    scenario = parts[0].scenario
+    at = {g.admission: position_of(g.prompt, scenario.num_prompts) for t in timeline(parts) for g in t.groups}
+    at |= {e.admission: position_of(e.prompt, scenario.num_prompts) for e in parts[-1].left}
+    if not scenario.retire_after:
+        return [f"group {a} holds the prompt of position {at[a]}" for a in at if at[a] != a]
+    ordered = sorted(at)
+    return [
+        f"group {b} holds position {at[b]}, not beyond group {a}'s {at[a]}"
+        for a, b in pairwise(ordered)
+        if at[b] <= at[a]
+    ]
 
 
 def _end(last: Outcome) -> list[str]:

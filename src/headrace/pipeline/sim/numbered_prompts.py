@@ -17,6 +17,10 @@ class NumberedPrompts:
     def __len__(self) -> int:
         return self._n
 
+    def index(self, position: int) -> int:
+        """The prompt's number."""
+        return position % self._n
+
     def at(self, position: int) -> Prompt:
         epoch, index = divmod(position, self._n)
         return Prompt(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.config.algorithm import AlgorithmSection
 from headrace.config.sections import (
@@ -36,6 +37,7 @@ class Scenario:
     at_bound: str = "wait"
     zero_variance: str = "keep"
     max_ready_batches: int = 2
+    max_uses: int = 1
     timeout_s: float = 60.0
 
     num_generators: int = 1
@@ -55,7 +57,11 @@ class Scenario:
     verify_s: float = 0.05
     verifier_error: float = 0.0  # share of verdicts that are errors
     solvable: float = 1.0  # share of prompts that are solved sometimes; the others never
+    easy: float = 0.0  # share of prompts that are solved always
     num_prompts: int = 50
+    retire_after: int = 0  # completions after which a prompt that was solved each time retires; 0 = none retires
+    retire_effective: str = "now"
+    reserve_frac: float = 0.0
 
     eval_every: int = 0
     eval_prompts: int = 4
@@ -106,15 +112,21 @@ class Scenario:
         """The same, as the controller reads it."""
         batch = BatchSection(groups_per_step=self.groups_per_step, group_size=self.group_size)
         asynchrony = AsyncSection.model_validate(
-            {"max_lag": self.max_lag, "at_bound": self.at_bound, "max_ready_batches": self.max_ready_batches}
+            {
+                "max_lag": self.max_lag,
+                "at_bound": self.at_bound,
+                "max_ready_batches": self.max_ready_batches,
+                "max_uses": self.max_uses,
+            }
         )
+        algorithm = {"zero_variance": self.zero_variance, "pass_rate": self._retiring()}
         return Recipe.model_validate(
             {
                 "run": RunSection(steps=self.steps, seed=self.seed, timeout_s=self.timeout_s),
                 "sampling": SamplingSection(max_completion_tokens=self.max_tokens),
                 "batch": batch,
                 "async": asynchrony,
-                "algorithm": AlgorithmSection.model_validate({"zero_variance": self.zero_variance}),
+                "algorithm": AlgorithmSection.model_validate(algorithm),
                 "eval": EvalSection(
                     every_steps=self.eval_every, every_minutes=self.eval_every_s / 60, num_prompts=self.eval_prompts
                 ),
@@ -123,3 +135,13 @@ class Scenario:
                 ),
             }
         )
+
+    def _retiring(self) -> dict[str, Any] | None:
+        if not self.retire_after:
+            return None
+        return {
+            "threshold": 1.0,
+            "min_count": self.retire_after,
+            "effective": self.retire_effective,
+            "reserve_frac": self.reserve_frac,
+        }

@@ -1,4 +1,4 @@
-"""A verifier by script: it takes its time, fails now and then, and has prompts that nobody solves."""
+"""A verifier by script: it takes its time, fails now and then, and has prompts that nobody solves and that all solve."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class ScriptedVerifier:
         await asyncio.sleep(self._chance.delay(self._scenario.verify_s, "verify", name))
         if self._chance.uniform("error", name) < self._scenario.verifier_error:
             return Verdict(reward=None, error="the verifier broke")
+        if self._chance.uniform("easy", row["index"]) < self._scenario.easy:
+            return Verdict(reward=1.0, passed=True)
         solvable = self._chance.uniform("solvable", row["index"]) < self._scenario.solvable
         passed = solvable and self._chance.uniform("passed", name) < 0.5
         return Verdict(reward=float(passed), passed=passed)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.curation.curated_source import CuratedSource, curated_source
 from headrace.errors import WaitTimeout
 from headrace.pipeline.assembler import Assembler, Attempts
 from headrace.pipeline.batch_builder import BatchBuilder
@@ -122,6 +123,8 @@ def _parts(
     recipe = scenario.recipe()
     clock = asyncio.get_running_loop().time
     changed = WatchedChanges(history)
+    prompts = NumberedPrompts(scenario.num_prompts)
+    curated = _curated(scenario, prompts)
     pool = GeneratorPool(links, changed, clock)
     assembler = Assembler(environment=SingleTurn(), judge=ScriptedVerifier(scenario), decode=_decode, pool=pool)
     return Parts(
@@ -130,7 +133,8 @@ def _parts(
         pool=pool,
         changed=changed,
         assembler=assembler,
-        train_source=NumberedPrompts(scenario.num_prompts),
+        train_source=curated or prompts,
+        curated=curated,
         evaluator=_evaluator(scenario, assembler, pool, lineage) if scenario.evaluates else None,
         attempts=_attempts(scenario, "train", lineage),
         builder=BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, max_completion_tokens=64),
@@ -140,6 +144,15 @@ def _parts(
         temperature=scenario.temperature_at,
         clock=clock,
         resume=state,
+    )
+
+
+def _curated(scenario: Scenario, prompts: NumberedPrompts) -> CuratedSource | None:
+    part = scenario.recipe().algorithm.pass_rate
+    if part is None:
+        return None
+    return curated_source(
+        prompts, part, group_size=scenario.group_size, groups_per_step=scenario.groups_per_step, seed=scenario.seed
     )
 
 
