@@ -23,7 +23,14 @@ SOLVED_PASS_RATE = 0.90  # where entropy is low because the answers are known
 LEARNT_PASS_RATE = 0.15  # gained since the start: entropy that was spent on learning is no collapse
 MAX_VERIFIER_ERROR_FRAC = 0.01
 MAX_CLIP_FRAC = 0.50
-CLIP_FRACTIONS = ("loss/clip_frac_low", "loss/clip_frac_high", "loss/ratio_capped_frac")  # no token is in two of them
+CLIP_FRACTIONS = (  # no token is in two of them
+    "loss/clip_frac_low",
+    "loss/clip_frac_high",
+    "loss/ratio_capped_frac",
+    "loss/ratio_raised_frac",
+)
+MAX_OUTLIER_FRAC = 0.01  # one success in a group of 16 stands at 3.75, so single tokens above 3 are no fault
+MAX_ADVANTAGE = 100.0
 WARN_MISMATCH_KL = 0.01  # nats a token; bf16 engines show 1e-3 to 2e-3, fp32 below 1e-6
 MAX_MISMATCH_KL = 0.1
 MAX_LAG = 12.0  # steps; quality is kept up to about 8
@@ -136,6 +143,32 @@ def clipping(window: Sequence[Metrics], start: Metrics) -> Alert | None:
     )
 
 
+def outliers(window: Sequence[Metrics], start: Metrics) -> Alert | None:
+    value = window_mean(window, "loss/advantage_outlier_frac")
+    if value is None or value <= MAX_OUTLIER_FRAC:
+        return None
+    return Alert(
+        level="warning",
+        name="advantage outliers",
+        evidence=f"{value:.1%} of tokens have an absolute advantage above 3 (threshold {MAX_OUTLIER_FRAC:.0%})",
+        cause="A few rollouts outweigh the rest: lone successes in large groups, or rewards of very uneven size.",
+        fix="Choose easier prompts, bound the reward, or take algorithm.advantage.scale=batch.",
+    )
+
+
+def advantage_size(window: Sequence[Metrics], start: Metrics) -> Alert | None:
+    value = window_mean(window, "loss/advantage_abs_max")
+    if value is None or value <= MAX_ADVANTAGE:
+        return None
+    return Alert(
+        level="alarm",
+        name="advantage size",
+        evidence=f"the largest advantage is {value:.3g} (threshold {MAX_ADVANTAGE:.0f})",
+        cause="Rewards are unbounded, or are divided by a standard deviation near 0.",
+        fix="Bound the reward, scale or whiten the advantages, or raise algorithm.zero_variance_tolerance.",
+    )
+
+
 def mismatch(window: Sequence[Metrics], start: Metrics) -> Alert | None:
     mean = window_mean(window, "loss/mismatch_kl")
     value = abs(mean or 0.0)  # an estimate from samples: it may fall below 0
@@ -210,6 +243,8 @@ RULES: tuple[Callable[[Sequence[Metrics], Metrics], Alert | None], ...] = (
     entropy,
     verifier_errors,
     clipping,
+    outliers,
+    advantage_size,
     mismatch,
     lag,
     trainer_idle,

@@ -13,13 +13,17 @@ def cispo(x: LossInputs, *, ratio_max: float, ratio_min: float = 0.0) -> TokenLo
     caps from above only (``ratio_min`` 0), for both signs of A. The loss value contains log pi; only its gradient
     -w A grad log pi means anything.
 
-    Stats: ``ratio``, ``log_ratio_clamped``, ``ratio_capped`` (above the cap) and, with a lower cap, ``ratio_raised``.
+    Stats: ``ratio``, ``log_ratio_clamped``, ``ratio_capped`` (above the cap), with a lower cap ``ratio_raised``, and
+    ``surrogate`` (clamp(r) |A|, the size of the token's weight on grad log pi).
     Nothing is clipped away here, so there is no clip fraction.
     """
     ratio = importance_ratio(x)
     seen = ratio.value.detach()
     weight = seen.clamp(ratio_min, ratio_max)
-    stats = ratio.stats | {"ratio_capped": as_stat(seen > ratio_max, seen)}
+    stats = ratio.stats | {
+        "ratio_capped": as_stat(seen > ratio_max, seen),
+        "surrogate": weight * x.advantage.abs(),
+    }
     if ratio_min > 0:
         stats["ratio_raised"] = as_stat(seen < ratio_min, seen)
     return TokenLoss(value=corrected(-weight * x.advantage * x.logprob, x), stats=stats)

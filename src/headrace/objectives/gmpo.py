@@ -16,7 +16,8 @@ def gmpo(x: LossInputs, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Tok
 
     Clipping is one-sided as in PPO: a token that moved against its advantage keeps its full log ratio and gradient.
 
-    Stats: ``ratio`` (token), ``log_ratio_clamped``, ``clip_low`` and ``clip_high`` (tokens cut on that side).
+    Stats: ``ratio`` (token), ``log_ratio_clamped``, ``clip_low`` and ``clip_high`` (tokens cut on that side),
+    ``surrogate`` (|A| times the clipped mean).
     """
     ratio = importance_ratio(x)
     d, a = ratio.log, x.advantage
@@ -26,5 +27,6 @@ def gmpo(x: LossInputs, *, clip_low: float = 0.4, clip_high: float = 0.4) -> Tok
     stats = ratio.stats | {
         "clip_low": as_stat((a < 0) & (d.detach() < -clip_low), d),
         "clip_high": as_stat((a > 0) & (d.detach() > clip_high), d),
+        "surrogate": value.detach().abs(),
     }
     return TokenLoss(value=corrected(value, x), stats=stats)

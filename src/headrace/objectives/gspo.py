@@ -19,7 +19,7 @@ def gspo(x: LossInputs, *, clip_low: float = 3e-4, clip_high: float = 4e-4, toke
     beyond +-20 counts as +-20 in the mean.
 
     Stats: ``ratio`` (the sequence's, at each of its tokens), ``log_ratio_clamped``, ``clip_low`` and ``clip_high``
-    (tokens of sequences whose gradient that side removed).
+    (tokens of sequences whose gradient that side removed), ``surrogate`` (|min(s A, clip(s) A)|).
     """
     ratio = importance_ratio(x)
     mean = segment_mean(ratio.log, x.segment)
@@ -31,5 +31,6 @@ def gspo(x: LossInputs, *, clip_low: float = 3e-4, clip_high: float = 4e-4, toke
         "log_ratio_clamped": ratio.stats["log_ratio_clamped"],
         "clip_low": as_stat((a < 0) & (seen < 1 - clip_low), s),
         "clip_high": as_stat((a > 0) & (seen > 1 + clip_high), s),
+        "surrogate": value.detach().abs(),
     }
     return TokenLoss(value=corrected(value, x), stats=stats)

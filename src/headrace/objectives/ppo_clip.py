@@ -16,7 +16,8 @@ def ppo_clip(x: LossInputs, *, clip_low: float, clip_high: float, dual_clip: flo
     exactly 0 where A > 0 and r > 1 + clip_high, where A < 0 and r < 1 - clip_low, and where A < 0 and r > c.
 
     Stats: ``ratio``, ``log_ratio_clamped``, ``clip_low`` and ``clip_high`` (tokens whose gradient that side removed;
-    a ratio outside the range on the side where clipping does nothing is not counted), ``dual_clip``.
+    a ratio outside the range on the side where clipping does nothing is not counted), ``dual_clip``, ``surrogate``
+    (|min(r A, clip(r) A)|, what the token adds to its side of the loss; before dual clip and correction).
     """
     return clipped_surrogate(x, ratio_min=1 - clip_low, ratio_max=1 + clip_high, dual_clip=dual_clip)
 
@@ -32,6 +33,7 @@ def clipped_surrogate(
     stats = ratio.stats | {
         "clip_low": as_stat((a < 0) & (seen < ratio_min), r),
         "clip_high": as_stat((a > 0) & (seen > ratio_max), r),
+        "surrogate": value.detach().abs(),
     }
     if dual_clip is not None:
         over = (a < 0) & (seen > dual_clip)

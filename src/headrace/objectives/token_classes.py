@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import torch
+import numpy as np
 from torch import Tensor
 
 
@@ -27,7 +27,7 @@ def token_class_shares(logprob: Tensor, advantage: Tensor, *, p_split: float | N
     lp, positive = logprob.detach()[kept].double(), advantage[kept] > 0
     if not lp.numel():
         return {}
-    split = float(torch.quantile(lp, 0.5)) if p_split is None else math.log(p_split)
+    split = float(np.median(lp.cpu().numpy())) if p_split is None else math.log(p_split)
     likely = lp >= split
     return {
         "p_split": math.exp(split),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,36 +13,23 @@ from torch import Tensor
 from headrace.objectives.inputs import TokenLoss
 from headrace.training.optimizer import UpdateOutcome
 from headrace.training.ranks import Ranks
+from headrace.training.token_metrics import averaged, step_metrics, update_metrics
 
-FRACTIONS = {
-    "clip_low": "loss/clip_frac_low",
-    "clip_high": "loss/clip_frac_high",
-    "dual_clip": "loss/dual_clip_frac",
-    "ratio_capped": "loss/ratio_capped_frac",
-    "ratio_raised": "loss/ratio_raised_frac",
-    "log_ratio_clamped": "loss/log_ratio_clamped_frac",
-    "off_policy_masked": "loss/off_policy_masked_frac",
-    "selected": "loss/selected_frac",
-}
-"""Statistic (0/1 a token) -> metric. A kernel that does not clip reports no clip fraction."""
-
-MEANS = {"entropy": "loss/entropy", "advantage_abs": "loss/advantage_abs_mean", "kl": "loss/kl"}
-CLIPPED = ("clip_low", "clip_high", "dual_clip")
-"""Statistics of tokens whose gradient the clip took: X = 0 in the covariance of entropy."""
-
-QUANTILES = (0.01, 0.5, 0.99)
-
-Array = npt.NDArray[np.float64]
+Parts = defaultdict[str, list[Tensor]]
 
 
 class StepMeter:
-    """Collects detached per-token tensors over the updates of one step. Means are over tokens; no token, no metric."""
+    """Collects detached per-token tensors over the updates of one step. Means are over tokens; no token, no metric.
+
+    Figures that compare the tokens of one update with each other are taken update by update, then averaged.
+    """
 
     def __init__(self) -> None:
-        self._tokens: dict[str, list[Tensor]] = defaultdict(list)
+        self._updates: defaultdict[int, Parts] = defaultdict(_parts)
+        self._step: Parts = _parts()
         self._loss: list[float] = []
         self._outcomes: list[UpdateOutcome] = []
-        self._figures: dict[str, list[float]] = defaultdict(list)
+        self._figures: list[dict[str, float]] = []
         self.num_empty = 0
         self.num_waiting = 0
         self.num_nonfinite = 0
@@ -59,34 +46,28 @@ class StepMeter:
         correction: Tensor | None = None,
     ) -> None:
         """Figures of one micro-batch of update number ``update`` of the step, each [T]."""
-        for name, value in loss.stats.items():
-            self._tokens[name].append(value)
-        self._tokens["behaviour_ratio"].append(behaviour_ratio)
-        self._tokens["entropy"].append(entropy)
-        self._tokens["advantage_abs"].append(advantage.abs())
-        self._tokens["advantage"].append(advantage)
-        self._tokens["logprob"].append(logprob)
-        self._tokens["update"].append(torch.full_like(logprob, update))
+        given = {"behaviour_ratio": behaviour_ratio, "entropy": entropy, "advantage": advantage, "logprob": logprob}
         if correction is not None:
-            self._tokens["correction"].append(correction)
+            given["correction"] = correction
+        for name, value in {**loss.stats, **given}.items():
+            self._updates[update][name].append(value)
 
     def add_masked(self, masked: Tensor) -> None:
         """1 where the off-policy mask took a token out, [T]."""
-        self._tokens["off_policy_masked"].append(masked)
+        self._step["off_policy_masked"].append(masked)
 
     def add_mismatch(self, difference: Tensor) -> None:
         """behaviour - trainer log-probability of tokens sampled from exactly the weights they are scored on."""
-        self._tokens["mismatch"].append(difference)
+        self._step["mismatch"].append(difference)
 
     def add_lag(self, lag: npt.NDArray[np.int32]) -> None:
         """Lag of every trainable token, in steps."""
-        self._tokens["lag"].append(torch.from_numpy(lag))
+        self._step["lag"].append(torch.from_numpy(lag))
 
     def add_update(self, loss: float, outcome: UpdateOutcome, figures: Mapping[str, float] | None = None) -> None:
         """The loss and outcome of one update that reached the optimiser, and the objective's figures of it by name."""
         self._loss.append(loss)
-        for name, value in (figures or {}).items():
-            self._figures[name].append(value)
+        self._figures.append({f"loss/{name}": value for name, value in (figures or {}).items()})
         self._outcomes.append(outcome)
         self.num_nonfinite += not outcome.applied
 
@@ -95,20 +76,23 @@ class StepMeter:
         batch on every rank, so it is taken once."""
         if ranks.size == 1:
             return self
-        own = {name: torch.cat(parts) for name, parts in self._tokens.items()}
-        everybody = ranks.gather(own)
-        for other in everybody[1:]:
-            for name, values in other.items():
-                if name != "lag":
-                    self._tokens[name].append(values)
+        everybody = ranks.gather((_joined(self._step), {u: _joined(parts) for u, parts in self._updates.items()}))
+        for step, updates in everybody[1:]:
+            for name in step.keys() - {"lag"}:
+                self._step[name].append(step[name])
+            for update, tokens in updates.items():
+                for name, value in tokens.items():
+                    self._updates[update][name].append(value)
         return self
 
     def result(self) -> dict[str, float]:
-        """All metrics of the step by name; every value is finite or the metric is absent."""
-        seen = {name: _joined(parts) for name, parts in self._tokens.items()}
-        seen = {name: values for name, values in seen.items() if values.size}
-        metrics = {f"loss/{name}": float(np.mean(values)) for name, values in self._figures.items()}
-        metrics |= _loss_metrics(seen) | _optim_metrics(self._loss, self._outcomes)
+        """All metrics of the step by name; every value is finite or the metric is absent. What the objective says of an
+        update stands before what the tokens say."""
+        updates = [_joined(parts) for _, parts in sorted(self._updates.items())]
+        tokens = {**_all_updates(updates), **_joined(self._step)}
+        metrics = step_metrics({name: value.numpy() for name, value in tokens.items() if len(value)})
+        metrics |= averaged(update_metrics(seen) for seen in updates) | averaged(self._figures)
+        metrics |= _optim_metrics(self._loss, self._outcomes)
         metrics |= {
             "trainer/num_updates": float(sum(o.applied for o in self._outcomes)),
             "trainer/num_skipped_updates": float(self.num_empty + self.num_nonfinite),
@@ -119,35 +103,21 @@ class StepMeter:
         return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
-def ess_frac(ratio: Array) -> float:
-    """Effective sample size over sample size, (sum w)^2 / (n sum w^2): 1 on-policy, 1/n when one token has it all."""
-    return float(ratio.sum() ** 2 / (ratio.size * np.square(ratio).sum()))
+def _parts() -> Parts:
+    return defaultdict(list)
 
 
-def _joined(parts: Sequence[Tensor]) -> Array:
-    return torch.cat(list(parts)).double().cpu().numpy()
+def _joined(parts: Mapping[str, Sequence[Tensor]]) -> dict[str, Tensor]:
+    """On the CPU, [N] each."""
+    return {name: torch.cat(list(values)).cpu() for name, values in parts.items()}
 
 
-def _loss_metrics(seen: Mapping[str, Array]) -> dict[str, float]:
-    metrics = {metric: float(seen[name].mean()) for name, metric in FRACTIONS.items() if name in seen}
-    if "ratio" in seen:
-        metrics["loss/ratio_mean"] = float(seen["ratio"].mean())
-        for q, value in zip(QUANTILES, np.quantile(seen["ratio"], QUANTILES), strict=True):
-            metrics[f"loss/ratio_p{round(q * 100):02d}"] = float(value)
-        metrics["loss/ratio_max"] = float(seen["ratio"].max())
-    if "behaviour_ratio" in seen:
-        metrics["loss/ess_frac"] = ess_frac(seen["behaviour_ratio"])
-    metrics |= {metric: float(seen[name].mean()) for name, metric in MEANS.items() if name in seen}
-    if "correction" in seen:
-        metrics["loss/correction_mean"] = float(seen["correction"].mean())
-        metrics["loss/correction_zero_frac"] = float((seen["correction"] == 0).mean())
-    if "mismatch" in seen:
-        metrics["loss/mismatch_kl"] = float(seen["mismatch"].mean())
-        metrics["loss/mismatch_abs_max"] = float(np.abs(seen["mismatch"]).max())
-    if "lag" in seen:
-        metrics["rollout/lag_mean"] = float(seen["lag"].mean())
-        metrics["rollout/lag_max"] = float(seen["lag"].max())
-    return metrics
+def _all_updates(updates: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    parts = _parts()
+    for seen in updates:
+        for name, value in seen.items():
+            parts[name].append(value)
+    return _joined(parts)
 
 
 def _optim_metrics(losses: Sequence[float], outcomes: Sequence[UpdateOutcome]) -> dict[str, float]:

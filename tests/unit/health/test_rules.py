@@ -17,6 +17,8 @@ HEALTHY = {
     "loss/entropy": 0.3,
     "loss/clip_frac_low": 0.2,
     "loss/clip_frac_high": 0.2,
+    "loss/advantage_outlier_frac": 0.004,
+    "loss/advantage_abs_max": 3.75,
     "loss/mismatch_kl": -1e-7,
     "trainer/idle_frac": 0.1,
     "generator/idle_frac": 0.2,
@@ -41,6 +43,8 @@ def test_a_healthy_run_has_nothing_to_say() -> None:
         ({"rollout/all_wrong_frac": 0.51}, "warning", "prompts too hard"),
         ({"verifier/error_frac": 0.011}, "alarm", "verifier errors"),
         ({"loss/clip_frac_low": 0.31}, "alarm", "clipping"),
+        ({"loss/advantage_outlier_frac": 0.011}, "warning", "advantage outliers"),
+        ({"loss/advantage_abs_max": 101.0}, "alarm", "advantage size"),
         ({"loss/mismatch_kl": 0.02}, "warning", "engine and trainer disagree"),
         ({"loss/mismatch_kl": -0.2}, "alarm", "engine and trainer disagree"),
         ({"rollout/lag_max": 12.5}, "warning", "lag"),
@@ -61,16 +65,23 @@ def test_just_above_each_threshold(changes: dict[str, float], level: str, name: 
         {"verifier/error_frac": 0.01},
         {"loss/clip_frac_low": 0.3, "loss/clip_frac_high": 0.2},
         {"trainer/idle_frac": 0.60, "generator/idle_frac": 0.60},
+        {"loss/advantage_outlier_frac": 0.01, "loss/advantage_abs_max": 100.0},
     ],
 )
 def test_at_a_threshold_there_is_silence(changes: dict[str, float]) -> None:
     assert found(changes) == []
 
 
-def test_a_capped_ratio_counts_as_clipped() -> None:
-    assert found({"loss/clip_frac_low": 0, "loss/clip_frac_high": 0, "loss/ratio_capped_frac": 0.6}) == [
-        ("alarm", "clipping")
-    ]
+def test_a_ratio_held_at_a_cap_on_either_side_counts_as_clipped() -> None:
+    held = {"loss/clip_frac_low": 0, "loss/clip_frac_high": 0, "loss/ratio_capped_frac": 0.3}
+    assert found(held | {"loss/ratio_raised_frac": 0.2}) == []
+    assert found(held | {"loss/ratio_raised_frac": 0.21}) == [("alarm", "clipping")]
+
+
+def test_a_lone_success_in_a_group_of_16_is_no_outlier_until_many_groups_are_like_that() -> None:
+    # One token in 16 of such a group stands at 3.75: a tenth of the groups make .6 % of the tokens, a fifth 1.25 %.
+    assert found({"loss/advantage_outlier_frac": 0.1 / 16}) == []
+    assert found({"loss/advantage_outlier_frac": 0.2 / 16}) == [("warning", "advantage outliers")]
 
 
 def test_entropy_is_compared_with_the_start_and_may_fall_on_a_solved_task() -> None:
