@@ -85,7 +85,7 @@ def _inert_ratio(recipe: Recipe) -> Iterator[Finding]:
 
 def algorithm_fights(recipe: Recipe) -> list[str]:
     """One sentence for each pair of parts that contradict each other."""
-    return [*_value_model(recipe), *_ranges(recipe), *_lengths(recipe), *_group_of_one(recipe)]
+    return [*_value_model(recipe), *_ranges(recipe), *_lengths(recipe), *_group_of_one(recipe), *_retirement(recipe)]
 
 
 def _value_model(recipe: Recipe) -> Iterator[str]:
@@ -159,4 +159,17 @@ def _group_of_one(recipe: Recipe) -> Iterator[str]:
         yield (
             f"batch.group_size 1 fights algorithm.zero_variance '{recipe.algorithm.zero_variance}': a group of one "
             "never varies, so every group would be taken out; allowed: group_size >= 2, or zero_variance 'keep'."
+        )
+
+
+def _retirement(recipe: Recipe) -> Iterator[str]:
+    part = recipe.algorithm.pass_rate
+    if part is None:
+        return
+    if part.threshold == 0:
+        yield "algorithm.pass_rate.threshold 0 would retire every prompt; allowed: above 0."
+    if part.window is not None and part.min_count is not None and part.window < part.min_count:
+        yield (
+            f"algorithm.pass_rate.window {part.window} fights algorithm.pass_rate.min_count {part.min_count}: so many "
+            f"rollouts are never in it; allowed: window >= {part.min_count}, or a smaller min_count."
         )

@@ -11,6 +11,9 @@ from headrace.curation.pass_rate import PassRateMemory, PassRateRule, least_coun
 from headrace.errors import DataError, RecordError
 from headrace.records import Group, Prompt
 
+ENDLESS = 1 << 32
+"""From this many rows on a source has no reserve: it never comes round, and its next rows take the places anyway."""
+
 MOST_PASSED_OVER = 20_000
 """Rows of retired problems in a row after which an endless source counts as used up."""
 
@@ -76,10 +79,13 @@ class CuratedSource:
         self._retire(self.memory.skip(admission))
 
     def metrics(self) -> dict[str, float]:
-        """Prompts by state; names as in ``metrics/names.py``."""
+        """Prompts by state; names as in ``metrics/names.py``. Of an endless source only those that retired."""
+        retired = {"curation/num_retired": float(self.active.num_retired)}
+        if len(self) >= ENDLESS:
+            return retired
         return {
             "curation/num_active": float(self.active.size),
-            "curation/num_retired": float(self.active.num_retired),
+            **retired,
             "curation/num_reserve": float(self.active.num_reserve),
             "curation/num_vacant": float(self.active.num_vacant),
         }
@@ -123,7 +129,7 @@ def curated_source(
     active = ActiveSet(
         len(source),
         source.index,
-        reserve_frac=part.reserve_frac,
+        reserve_frac=part.reserve_frac if len(source) < ENDLESS else 0.0,
         seed=seed,
         minimum=groups_per_step,
         effective=part.effective,

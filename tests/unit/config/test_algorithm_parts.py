@@ -94,6 +94,11 @@ FIGHTS = {
         ["algorithm.clip_schedule fights", "'reinforce'"],
     ),
     "dual clip inside the range": ("algorithm: {loss: {dual_clip: 1.1}}", ["dual_clip 1.1", "> 1.2"]),
+    "every prompt retires": ("algorithm: {pass_rate: {threshold: 0.0}}", ["pass_rate.threshold 0"]),
+    "window that never fills": (
+        "algorithm: {pass_rate: {window: 10, min_count: 11}}",
+        ["pass_rate.window 10", "pass_rate.min_count 11", "window >= 11"],
+    ),
     "buffer longer than a completion": ("algorithm: {overlong: {buffer_tokens: 65}}", ["buffer_tokens 65", "<= 64"]),
     "a bound that rises": ("async: {max_lag: 2, schedule: {end: 4}}", ["async.schedule.end 4", "async.max_lag 2"]),
     "uses beyond the lag": ("async: {max_lag: 1, max_uses: 3}", ["async.max_uses 3", "max_lag >= 2"]),

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from headrace.config.algorithm import PassRateSection
+from headrace.curation import curated_source as module
 from headrace.curation.active_set import ActiveSet
-from headrace.curation.curated_source import CuratedSource
+from headrace.curation.curated_source import CuratedSource, curated_source
 from headrace.curation.pass_rate import PassRateMemory, PassRateRule
 from headrace.errors import DataError, RecordError
 from headrace.metrics.names import METRICS
@@ -119,3 +121,60 @@ def test_too_few_prompts_end_the_run(make_group):
     with pytest.raises(DataError, match="1 prompts are left"):
         source.at(2)
     assert len(source) == 2
+
+
+def test_retirement_can_begin_in_the_middle_of_a_run(make_group):
+    """Five prompts were drawn and three groups admitted without it: group 3 is the first that counts."""
+    source = curated("abc")
+    source.begin_at(5, 3)
+    source.finished(make_group([1.0, 1.0], prompt_id="c", admission=2))
+    assert names(source, range(5, 8)) == "cab"
+    source.finished(make_group([1.0, 1.0], prompt_id="a", admission=3))
+    assert names(source, range(8, 12)) == "cbcb"
+
+
+def test_an_endless_source_that_is_used_up_says_so(make_group, monkeypatch):
+    """Every row of the stream is the same problem, which retires."""
+
+    class Endless(Letters):
+        def __len__(self):
+            return 1 << 40
+
+        def at(self, position):
+            return Prompt(
+                prompt_id="a", source="letters", text="", token_ids=np.array([1], np.int32), row={}, index=position
+            )
+
+    monkeypatch.setattr(module, "MOST_PASSED_OVER", 50)
+    part = PassRateSection(min_count=2, reserve_frac=0.5)
+    source = curated_source(Endless("a"), part, group_size=2, groups_per_step=1, seed=0)
+    assert source.active.num_reserve == 0  # what comes later is its reserve
+    assert source.at(0).index == 0
+    assert source.metrics() == {"curation/num_retired": 0.0}
+    source.finished(make_group([1.0, 1.0], prompt_id="a", admission=0))
+    with pytest.raises(DataError, match="50 rows of 'letters' in a row are of problems that retired"):
+        source.at(1)
+
+
+def test_the_source_a_recipe_asks_for(make_group):
+    """Threshold .5 over the newest 4, at two groups in a row, rewards of .5 count; four rows, one of them held back."""
+    part = PassRateSection(
+        threshold=0.5, window=4, min_count=2, patience=2, effective="now", reserve_frac=0.25, pass_threshold=0.5
+    )
+    source = curated_source(Letters("abcd"), part, group_size=2, groups_per_step=2, seed=3)
+    reserve = set("abcd") - set(names(source, range(3)))
+    first = source.at(3).prompt_id
+    for admission in (0, 1):
+        assert source.metrics()["curation/num_retired"] == 0
+        source.finished(make_group([0.5, 0.0], prompt_id=first, admission=admission))
+    assert source.metrics()["curation/num_retired"] == 1
+    drawn = set(names(source, range(4, 12)))
+    assert first not in drawn
+    assert reserve < drawn
+
+
+@pytest.mark.parametrize(("window", "min_count", "count"), [(None, None, 8), (5, None, 5), (None, 3, 3)])
+def test_the_least_count_is_four_groups_unless_it_is_given(make_group, window, min_count, count):
+    part = PassRateSection(window=window, min_count=min_count)
+    source = curated_source(Letters("ab"), part, group_size=2, groups_per_step=1, seed=0)
+    assert source.memory.rule.min_count == count

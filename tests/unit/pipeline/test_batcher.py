@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,29 @@ def test_drop_gives_up_no_more_than_it_must(books: Books) -> None:
     assert batch is not None
     assert admissions(batch.dropped) == [0]
     assert admissions(book.waiting()) == [1, 2]
+
+
+def test_drop_gives_up_a_group_that_has_trained_before_one_that_has_not(
+    books: Books, make_group: MakeGroup, make_entry: Entry
+) -> None:
+    """Bound 2, two a step, step 2 takes 0 and 1. Three are due by step 3: 2, which has trained, and 3 and 4, which are
+    being written. Group 2 goes, and is no loss to report."""
+    book = books([0, 0], [0, 1], max_lag=2, version=2)
+    for admission in (3, 4):
+        book.admit(make_entry(admission, 1))
+    book.admit(replace(make_entry(2, 1), group=make_group(2, [1], [1]), group_version=1, uses=1))
+    batch = cut(book, at_bound="drop")
+    assert batch is not None
+    assert (admissions(batch.groups), batch.uses, batch.dropped) == ([0, 1], (0, 0), ())
+    assert admissions(book.waiting()) == [3, 4]
+
+
+def test_a_cut_says_how_often_its_groups_have_trained(books: Books, make_group: MakeGroup, make_entry: Entry) -> None:
+    book = books([0, 1], [0, 1], max_lag=2, version=1)
+    book.admit(replace(make_entry(2, 0), group=make_group(2, [0], [0]), group_version=0, uses=2))
+    batch = cut(book, at_bound="wait")
+    assert batch is not None
+    assert (admissions(batch.groups), batch.uses) == ([0, 2], (0, 2))
 
 
 def test_waiting_that_cannot_help_is_an_error_and_not_a_hang(books: Books) -> None:

@@ -99,3 +99,64 @@ def test_what_happens_twice_is_an_error(make_entry: Entry, make_group: MakeGroup
     book.complete(0)
     with pytest.raises(ValueError, match="step 0 completed while the trainer is at version 1"):
         book.complete(0)
+
+
+def trained(book: Ledger, make_entry: Entry, make_group: MakeGroup, versions: dict[int, int]) -> list[Outstanding]:
+    """Groups of the given versions, admitted, finished and trained in the next step."""
+    for admission, version in versions.items():
+        book.admit(make_entry(admission, version))
+        book.finish(admission, make_group(admission, [version], [version]))
+    book.assign(versions, book.next_step)
+    return book.complete(book.trainer_version)
+
+
+def test_a_trained_group_has_one_use_more(make_entry: Entry, make_group: MakeGroup) -> None:
+    book = ledger(max_lag=2, groups_per_step=2)
+    done = trained(book, make_entry, make_group, {0: 0, 1: 0})
+    assert [e.uses for e in done] == [1, 1]
+    assert len(book) == 0
+    back = book.put_back(done)
+    assert [(e.admission, e.uses, e.step) for e in book.waiting()] == [(0, 1, None), (1, 1, None)]
+    assert len(back) == 2
+    assert (book.num_ready, book.target_step) == (2, 2)  # they take the places of step 1
+    book.assign([0, 1], 1)
+    assert [e.uses for e in book.complete(1)] == [2, 2]
+
+
+def test_a_group_comes_back_only_while_its_deadline_allows_a_step(make_entry: Entry, make_group: MakeGroup) -> None:
+    """Bound 1: version 0 may train in step 1 and not in step 2."""
+    book = ledger(max_lag=1, groups_per_step=2)
+    done = trained(book, make_entry, make_group, {0: 0, 1: 0})
+    assert len(book.put_back(done)) == 2
+    book.assign([0, 1], 1)
+    assert book.put_back(book.complete(1)) == []
+    assert len(book) == 0
+
+
+def test_a_step_that_was_cut_already_is_not_one_to_train_in(make_entry: Entry, make_group: MakeGroup) -> None:
+    """Step 1 is cut while step 0 runs: what trained in step 0 could come back in step 2, beyond bound 1."""
+    book = ledger(max_lag=1, groups_per_step=1)
+    for admission in (0, 1):
+        book.admit(make_entry(admission, 0))
+        book.finish(admission, make_group(admission, [0], [0]))
+    book.assign([0], 0)
+    book.assign([1], 1)
+    assert book.put_back(book.complete(0)) == []
+
+
+def test_groups_come_back_as_far_as_what_waits_still_fits(make_entry: Entry, make_group: MakeGroup) -> None:
+    """Bound 2, two a step. After step 0, steps 1 and 2 have four places for version 0; three groups wait for them."""
+    book = ledger(max_lag=2, groups_per_step=2)
+    for admission in (2, 3, 4):
+        book.admit(make_entry(admission, 0))
+    done = trained(book, make_entry, make_group, {0: 0, 1: 0})
+    assert [e.admission for e in book.put_back(done)] == [1]  # one place, the later admitted has it
+    assert [e.admission for e in book.entries()] == [1, 2, 3, 4]
+    assert book.overdue(book.waiting(), book.next_step) == []
+
+
+def test_no_more_come_back_than_there_is_room_for(make_entry: Entry, make_group: MakeGroup) -> None:
+    book = ledger(max_lag=4, groups_per_step=3, version=1)
+    done = trained(book, make_entry, make_group, {0: 0, 1: 1, 2: 0})
+    assert [e.admission for e in book.put_back(done, 1)] == [1]  # the newest
+    assert book.put_back(done, 0) == []

@@ -177,14 +177,3 @@ def test_a_verifier_that_breaks_ends_the_run_with_its_last_reason(
     run.step(1, judged(group, *["early"] * 3, *[None] * 27))  # 6 of 60: allowed
     with pytest.raises(VerifierBroken, match=r"'exact' could not judge 7 of 61 completions .* the last reason: late"):
         run.step(2, judged(group, "late"))
-
-
-def test_group_figures_by_hand(make_group: Callable[..., Group]) -> None:
-    from headrace.pipeline.step_metrics import group_metrics
-
-    metrics = group_metrics([make_group(0, [3, 4], [4]), make_group(1, [2], [4, 4, 4, 4], rewards=[1.0, 1.0])], step=5)
-    assert metrics["rollout/lag_max"] == 3.0
-    assert metrics["rollout/lag_mean"] == np.mean([2, 1, 3, 1])
-    assert metrics["rollout/mixed_version_frac"] == 0.25
-    assert (metrics["rollout/all_right_frac"], metrics["rollout/zero_variance_frac"]) == (0.5, 0.5)
-    assert (metrics["rollout/length_p50"], metrics["rollout/length_max"]) == (1.5, 4.0)

@@ -1,4 +1,4 @@
-"""A verifier by script: it takes its time, fails now and then, and has prompts that nobody solves and that all solve."""
+"""A verifier by script: it takes its time, fails now and then, and has prompts that nobody solves or that all solve."""
 
 from __future__ import annotations
 
