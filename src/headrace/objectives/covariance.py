@@ -36,10 +36,15 @@ def clip_cov_selection(
 def kl_cov_selection(x: UpdateTokens, *, frac: float = 2e-3) -> UpdateFigures:
     """The ``frac`` of the tokens, at least one, with the largest covariance (arXiv 2505.22617).
 
+    Rollouts of a group often begin with the same token, which then has one covariance but for rounding: among equals
+    the least ``noise`` decides, so that neither rounding nor the order of the tokens does. Equal is what differs by
+    less than 2^-16 of the largest.
+
     Selected [N]; stats as in ``clip_cov_selection``.
     """
     covariance = token_covariance(x)
-    ranked = covariance.argsort(descending=True, stable=True)
+    drawn = x.noise.argsort(stable=True)
+    ranked = drawn[_coarse(covariance)[drawn].argsort(descending=True, stable=True)]
     return _figures(covariance, ranked[: _count(frac, len(ranked))])
 
 
@@ -63,6 +68,13 @@ def kl_cov(x: LossInputs, *, coef: float = 1.0) -> TokenLoss:
     ratio = importance_ratio(x)
     value = -x.advantage * ratio.value + coef * ratio.log.abs() * picked
     return TokenLoss(value=corrected(value, x), stats=ratio.stats | {"selected": as_stat(picked, value)})
+
+
+def _coarse(covariance: Tensor) -> Tensor:
+    """In whole steps of 2^-16 of the largest size."""
+    if not covariance.any():
+        return covariance
+    return (covariance / covariance.abs().max() * 2**16).round()
 
 
 def _count(frac: float, tokens: int) -> int:

@@ -38,6 +38,13 @@ class ThreadRanks(Ranks):
         for index, tensor in enumerate(tensors):
             tensor.copy_(sum(own[index] for own in everybody))
 
+    def gather(self, value: Any) -> list[Any]:
+        everybody = self._exchange(value)
+        return everybody if self.rank == 0 else [value]
+
+    def everybody(self, value: Any) -> list[Any]:
+        return self._exchange(value)
+
 
 def thread_ranks(size: int) -> list[Ranks]:
     """Ranks that meet each other; each belongs in a thread of its own."""
