@@ -16,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-NAMES = ("verifier_pool", "lm_head", "engine", "scaling_fit", "async_vs_sync", "vs_trl")
+NAMES = ("verifier_pool", "lm_head", "engine", "scaling_fit", "loss_cost", "async_vs_sync", "vs_trl")
 
 
 def main() -> int:

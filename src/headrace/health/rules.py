@@ -144,8 +144,9 @@ def clipping(window: Sequence[Metrics], start: Metrics) -> Alert | None:
 
 
 def outliers(window: Sequence[Metrics], start: Metrics) -> Alert | None:
-    value = window_mean(window, "loss/advantage_outlier_frac")
-    if value is None or value <= MAX_OUTLIER_FRAC:
+    value, pass_rate = window_mean(window, "loss/advantage_outlier_frac"), window_mean(window, "reward/pass_rate")
+    solved = pass_rate is not None and pass_rate >= SOLVED_PASS_RATE  # the few failures then stand far from the mean
+    if value is None or value <= MAX_OUTLIER_FRAC or solved:
         return None
     return Alert(
         level="warning",

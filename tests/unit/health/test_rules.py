@@ -84,6 +84,12 @@ def test_a_lone_success_in_a_group_of_16_is_no_outlier_until_many_groups_are_lik
     assert found({"loss/advantage_outlier_frac": 0.2 / 16}) == [("warning", "advantage outliers")]
 
 
+def test_rare_failures_on_a_solved_task_are_no_outliers() -> None:
+    # At a pass rate of .95 whitened failures stand at -.95 / .218 = -4.4: 5 % of the tokens.
+    assert found({"loss/advantage_outlier_frac": 0.05, "reward/pass_rate": 0.95}) == []
+    assert found({"loss/advantage_outlier_frac": 0.05, "reward/pass_rate": 0.89}) == [("warning", "advantage outliers")]
+
+
 def test_entropy_is_compared_with_the_start_and_may_fall_on_a_solved_task() -> None:
     start = {"loss/entropy": 0.4}
     assert found({"loss/entropy": 0.081}, start) == []
