@@ -33,7 +33,6 @@ class Scenario:
     group_size: int = 2
     max_lag: int = 2
     falls: tuple[tuple[int, int], ...] = ()  # (step, bound from there on): the lag schedule's later stages
-    cools: tuple[tuple[int, float], ...] = ()  # (step, temperature from there on); 1 before
     at_bound: str = "wait"
     zero_variance: str = "keep"
     max_ready_batches: int = 2
@@ -100,10 +99,6 @@ class Scenario:
             return min([self.max_lag, *(lag for start, lag in self.falls if step >= start)])
 
         return bound
-
-    def temperature_at(self, step: int) -> float:
-        """The sampling temperature by step: 1, then what ``cools`` says."""
-        return [1.0, *(temperature for start, temperature in self.cools if step >= start)][-1]
 
     def take_delay(self, generator: int) -> float:
         return self.take_s[min(generator, len(self.take_s) - 1)]

@@ -20,7 +20,7 @@ EOS = 0
 
 
 class ScriptedGenerator:
-    """``num_slots`` sequences at a time, in order of submission. Tokens are a function of the request's seed alone.
+    """``num_slots`` sequences at a time, in order of submission. Tokens depend on a request's seed and number alone.
 
     The version of a token is the one this generator has at the moment the token is sampled; weights are taken some
     time after they were published, between two tokens of whatever runs.
@@ -138,11 +138,16 @@ class ScriptedGenerator:
 
 
 def scripted_tokens(request: GenerationRequest, scenario: Scenario) -> IntArray:
-    """What a request's seed samples: letters, and the end token unless the budget comes first."""
-    chance = Chance(request.seed)
+    """What a request's seed samples: letters, and the end token unless the budget comes first.
+
+    Later requests of an attempt have scripts of their own.
+    """
+    call = int(request.request_id.rpartition("/")[2])
+    seed = derive_seed(request.seed, call) if call else request.seed
+    chance = Chance(seed)
     length = max(1, round(scenario.length_median * math.exp(scenario.length_sigma * chance.normal("length"))))
     n = min(length, request.max_tokens)
-    ids = np.random.default_rng(request.seed).integers(1, 10, n).astype(np.int32)
+    ids = np.random.default_rng(seed).integers(1, 10, n).astype(np.int32)
     if length <= request.max_tokens:
         ids[-1] = EOS
     return ids

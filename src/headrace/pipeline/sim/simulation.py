@@ -141,7 +141,7 @@ def _parts(
         recorder=history,
         checkpoints=CheckpointStore(folder, keep=scenario.keep) if folder is not None else None,
         max_lag=scenario.lag_schedule(),
-        temperature=scenario.temperature_at,
+        temperature=lambda step: 1.0,
         clock=clock,
         resume=state,
     )
