@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -40,8 +41,11 @@ def run_check(recipe_name: str, overrides: Sequence[str] = (), *, data: bool = F
     for path in (recipe.task.path, recipe.task.eval_path):
         if path is not None and not Path(path).is_file():
             raise DataError(f"data file {path} does not exist; check task.path and task.eval_path.")
+    isolation = _isolation(recipe)
     files = local_model(recipe)
     print(f"recipe '{loaded.name}' is valid ({loaded.source}).")
+    if isolation:
+        print(f"{isolation}.")
     if files is None and not data:
         print(
             f"model '{recipe.model.path}' was not looked at (it may have to be fetched or converted; --data does that)."
@@ -52,6 +56,15 @@ def run_check(recipe_name: str, overrides: Sequence[str] = (), *, data: bool = F
         report = inspect_data(recipe, files or resolve_model(recipe.model.path), num_golds=None)
         _print(report)
     return 0
+
+
+def _isolation(recipe: Recipe) -> str:
+    """How programs are shut in on this machine; '' when none are run. Raises ``ConfigError`` for one it lacks."""
+    if recipe.reward.verifier != "code":
+        return ""
+    from headrace.verifiers.sandbox.levels import choose, describe
+
+    return describe(choose(recipe.reward.code.isolation if recipe.reward.code else "best"))
 
 
 def check_data(recipe: Recipe, files: ModelFiles, *, console: Any = None) -> None:
@@ -81,6 +94,7 @@ def inspect_data(recipe: Recipe, files: ModelFiles, *, num_golds: int | None) ->
     checked = _verify(recipe, rows)
     counts.append(f"verifier: {checked.num_rows:,} rows tried, {len(checked.failed):,} gold answers not accepted")
     warnings += _gold_warnings(recipe, rows, checked)
+    warnings += _code_warnings(recipe, rows)
     return DataReport(tuple(counts), tuple(warnings))
 
 
@@ -150,6 +164,24 @@ def _gold_warnings(recipe: Recipe, rows: list[Any], checked: SelfCheck) -> list[
             "choose another reward.verifier or mend the answers."
         )
     return [f"{text}; completions of these rows are left out of training and counted."]
+
+
+def _code_warnings(recipe: Recipe, rows: list[Any]) -> list[str]:
+    """Tests of programs that do not have the full guarantee."""
+    if recipe.reward.verifier != "code":
+        return []
+    from headrace.verifiers.code_tests import TestsFault, read_case
+
+    counts = []
+    for row in rows:
+        with contextlib.suppress(TestsFault):
+            counts.append(read_case(row, recipe.task.answer_column).num_in_process)
+    if not any(counts):
+        return []
+    return [
+        f"{sum(counts):,} asserts of {sum(map(bool, counts)):,} rows cannot be rewritten as calls and run beside the "
+        "program, which could cheat them."
+    ]
 
 
 def _print(report: DataReport) -> None:

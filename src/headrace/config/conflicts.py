@@ -36,6 +36,7 @@ def fights(recipe: Recipe) -> list[str]:
         _reuse,
         _waits,
         _task,
+        _code,
     )
     return [sentence for rule in rules for sentence in rule(recipe)]
 
@@ -152,6 +153,24 @@ def _task(recipe: Recipe) -> list[str]:
     if task.name == "file" and recipe.reward.verifier == "task":
         sentences.append(
             "task.name 'file' needs reward.verifier: rows of a file have no verifier of their own; allowed: 'exact', "
-            "'number', 'math', or your function as 'file.py:name'."
+            "'number', 'math', 'code', or your function as 'file.py:name'."
         )
     return sentences
+
+
+def _code(recipe: Recipe) -> list[str]:
+    reward = recipe.reward
+    if reward.code is None:
+        return []
+    if reward.verifier != "code":
+        return [
+            f"reward.code fights reward.verifier '{reward.verifier}', which runs no programs; allowed: reward.verifier "
+            "'code', or no reward.code."
+        ]
+    if reward.code.time_limit_s > reward.time_limit_s:
+        return [
+            f"reward.code.time_limit_s {reward.code.time_limit_s:g} fights reward.time_limit_s "
+            f"{reward.time_limit_s:g}, which is for all tests of a program together; allowed: one test's limit <= that "
+            "of all."
+        ]
+    return []

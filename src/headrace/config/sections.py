@@ -68,19 +68,42 @@ class TaskSection(Section):
     )
 
 
+class CodeSection(Section):
+    """Verifier 'code': how programs under test are shut in and limited. A row's own ``limits`` go before these."""
+
+    isolation: Literal["best", "bubblewrap", "namespaces", "rlimits"] = Field(
+        default="best",
+        description="the best this machine gives, or one kind, whose absence is an error; 'bubblewrap' and "
+        "'namespaces' refuse asserts that would run beside the program",
+    )
+    time_limit_s: PositiveFloat = Field(default=4.0, description="wall time of one test")
+    memory_mb: Annotated[int, Field(ge=64)] = Field(default=512, description="address space of a program")
+    output_bytes: PositiveInt = Field(default=1_000_000, description="output of one test; more of it is wrong")
+    partial_credit: bool = Field(
+        default=False, description="reward is the share of tests that pass, instead of 1 for all of them"
+    )
+    solution_column: str = Field(
+        default="solution",
+        min_length=1,
+        description="column with a right program, tried before a run where a row has one",
+    )
+
+
 class RewardSection(Section):
     """How completions are judged."""
 
     verifier: str = Field(
         default="task",
-        pattern=r"^(task|exact|number|math|.+:[A-Za-z_][A-Za-z0-9_]*)$",
-        description="'task' (its own), 'exact', 'number', 'math', or your function ('file.py:name', 'a.module:name')",
+        pattern=r"^(task|exact|number|math|code|.+:[A-Za-z_][A-Za-z0-9_]*)$",
+        description="'task' (its own), 'exact', 'number', 'math', 'code', or your function ('file.py:name', "
+        "'a.module:name')",
     )
     num_workers: PositiveInt = Field(default=1, description="verifier processes")
     time_limit_s: PositiveFloat = Field(
         default=5.0, description="time limit of one verification, enforced from outside"
     )
     max_error_frac: Fraction = Field(default=0.05, description="stop when more than this share of verifications breaks")
+    code: CodeSection | None = Field(default=None, description="verifier 'code': isolation and limits of programs")
 
 
 class TemperatureSchedule(Section):

@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """``failed`` maps places in the rows to why their gold is not accepted (text verifiers only)."""
+    """``failed`` maps places in the rows to why their gold is not accepted, or why they cannot be judged at all."""
 
     num_rows: int
     failed: Mapping[int, str]
@@ -37,9 +37,11 @@ async def self_check(pool: VerifierPool, rows: Sequence[Row]) -> SelfCheck:
             "function must return a list of numbers, one for each completion."
         )
     verdicts = await asyncio.gather(*(pool.judge(gold_completion(spec, row), row) for row in rows))
-    if not spec.judges_text:
-        return SelfCheck(len(rows), {i: v.error for i, v in enumerate(verdicts) if v.error is not None})
-    failed = {i: v.error or v.reason or "not accepted" for i, v in enumerate(verdicts) if not v.passed}
+    failed = {
+        i: verdict.error or verdict.reason or "not accepted"
+        for i, (row, verdict) in enumerate(zip(rows, verdicts, strict=True))
+        if verdict.error is not None or (spec.gold_must_pass(row) and not verdict.passed)
+    }
     return SelfCheck(len(rows), failed)
 
 
@@ -66,7 +68,9 @@ def run_self_check(
 
 
 def _gold_is_at_fault(spec: VerifierSpec, error: str) -> bool:
-    return spec.judges_text and error.startswith("the gold answer")
+    return (spec.judges_text and error.startswith("the gold answer")) or (
+        spec.name == "code" and error.startswith("the tests:")
+    )
 
 
 def _show(row: Row) -> str:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.config.sections import Recipe
+from headrace.config.sections import CodeSection, Recipe
 from headrace.errors import ConfigError, nearest
 from headrace.protocols import Verifier
 
+if TYPE_CHECKING:
+    from headrace.verifiers.code import CodeOptions
+
 TEXT_VERIFIERS = ("exact", "number", "math")
+VERIFIERS = (*TEXT_VERIFIERS, "code")
 
 
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
-    """``name`` is 'exact', 'number', 'math', 'reasoning_gym/GENERATOR' or a function ('file.py:f', "
-    "'package.module:f')."""
+    """``name`` is 'exact', 'number', 'math', 'code', 'reasoning_gym/GENERATOR' or a function ('file.py:f',
+    'package.module:f'). ``options`` of 'code': keys of ``reward.code``, and ``total_s`` for all tests together."""
 
     name: str
     prompt_column: str = "prompt"
@@ -28,12 +32,29 @@ class VerifierSpec:
         """Whether the verifier compares with a gold text, which must then pass its own verifier."""
         return self.name in TEXT_VERIFIERS
 
+    def gold_must_pass(self, row: Mapping[str, Any]) -> bool:
+        """Whether the row has a gold that its own verifier must accept (for code: a right program)."""
+        return self.judges_text or (self.name == "code" and bool(row.get(self._solution_column)))
+
+    def outer_limit_s(self, row: Mapping[str, Any], time_limit_s: float) -> float:
+        """When a judgement is ended from outside. Code ends its programs itself, at limits that rows may set."""
+        if self.name != "code":
+            return time_limit_s
+        from headrace.verifiers.code import outer_limit_s
+
+        return max(time_limit_s, outer_limit_s(row, code_options(self.options)))
+
+    @property
+    def _solution_column(self) -> str:
+        return str(self.options.get("solution_column", "solution"))
+
 
 def spec_of(recipe: Recipe) -> VerifierSpec:
     """The verifier of a recipe; ``reward.verifier: task`` is the task's own."""
     name = recipe.reward.verifier
     if name != "task":
-        return VerifierSpec(name, recipe.task.prompt_column, recipe.task.answer_column)
+        options = _code_section(recipe) if name == "code" else {}
+        return VerifierSpec(name, recipe.task.prompt_column, recipe.task.answer_column, options)
     if recipe.task.name == "arithmetic":
         return VerifierSpec("number", options={"marker": "#"})
     if recipe.task.name.startswith("reasoning_gym/"):
@@ -55,6 +76,10 @@ def make_verifier(spec: VerifierSpec) -> Verifier:
         from headrace.verifiers.math import MathVerifier
 
         return MathVerifier(spec.answer_column)
+    if spec.name == "code":
+        from headrace.verifiers.code import CodeVerifier
+
+        return CodeVerifier(spec.answer_column, code_options(spec.options))
     if spec.name.startswith("reasoning_gym/"):
         from headrace.verifiers.reasoning_gym import ReasoningGymVerifier
 
@@ -64,13 +89,42 @@ def make_verifier(spec: VerifierSpec) -> Verifier:
 
         return FunctionVerifier.load(spec.name, spec.prompt_column)
     raise ConfigError(
-        f"reward.verifier: found '{spec.name}'; allowed: {', '.join(TEXT_VERIFIERS)}, or your function as "
-        f"'file.py:name'.{nearest(spec.name, TEXT_VERIFIERS)}"
+        f"reward.verifier: found '{spec.name}'; allowed: {', '.join(VERIFIERS)}, or your function as "
+        f"'file.py:name'.{nearest(spec.name, VERIFIERS)}"
     )
+
+
+def code_options(options: Mapping[str, Any]) -> CodeOptions:
+    """Options of the code verifier from those of its spec; what is not there has its default."""
+    from headrace.verifiers.code import CodeOptions
+    from headrace.verifiers.sandbox.session import Limits
+
+    usual = CodeOptions()
+    limits = Limits(
+        time_s=float(options.get("time_limit_s", usual.limits.time_s)),
+        memory_bytes=int(options.get("memory_mb", usual.limits.memory_bytes >> 20)) << 20,
+        output_bytes=int(options.get("output_bytes", usual.limits.output_bytes)),
+    )
+    return CodeOptions(
+        isolation=str(options.get("isolation", usual.isolation)),
+        total_s=float(options.get("total_s", usual.total_s)),
+        limits=limits,
+        partial_credit=bool(options.get("partial_credit", usual.partial_credit)),
+    )
+
+
+def _code_section(recipe: Recipe) -> dict[str, Any]:
+    section = recipe.reward.code or CodeSection()
+    return {**section.model_dump(), "total_s": recipe.reward.time_limit_s}
 
 
 def gold_completion(spec: VerifierSpec, row: Mapping[str, Any]) -> str:
     """A completion that answers with the row's gold, in the form this verifier reads; '' without a gold."""
+    if spec.name == "code":
+        from headrace.verifiers.code_block import as_response
+
+        solution = row.get(spec.options.get("solution_column", "solution"))
+        return as_response(str(solution)) if solution else ""
     gold = row.get(spec.answer_column)
     if gold is None:
         return ""
