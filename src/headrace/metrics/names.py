@@ -20,7 +20,8 @@ METRICS: Mapping[str, str] = {
     "rollout/length_p99": "99th percentile of completion lengths, tokens",
     "rollout/length_max": "longest completion, tokens",
     "rollout/truncated_frac": "share of completions that ran into the token limit",
-    "rollout/interrupted_frac": "share of completions whose thinking was interrupted and that ended their answer",
+    "rollout/interrupted_frac": "share of completions that were interrupted and ended their answer, with "
+    "algorithm.interruption",
     "rollout/zero_variance_frac": "share of groups whose rewards are all equal",
     "rollout/all_right_frac": "share of groups in which every completion passed",
     "rollout/all_wrong_frac": "share of groups in which no completion passed",

@@ -26,6 +26,9 @@ def step_metrics(trained: Trained, algorithm: AlgorithmSection) -> dict[str, flo
     metrics |= trained.curation
     if algorithm.overlong is not None:
         metrics |= _shaped(trained.batch.rewards)
+    if algorithm.interruption is not None:
+        ends = [r.finish_reason for g in trained.groups for r in g.rollouts]
+        metrics["rollout/interrupted_frac"] = ends.count("interrupted") / max(len(ends), 1)
     if trained.uses:
         metrics["rollout/reuse_frac"] = float(np.mean([uses > 0 for uses in trained.uses]))
     return metrics
@@ -49,7 +52,6 @@ def group_metrics(groups: Sequence[Group], step: int, *, tolerance: float = TOLE
         "rollout/length_p99": float(np.percentile(lengths, 99)),
         "rollout/length_max": float(lengths.max()),
         "rollout/truncated_frac": float(np.mean([r.finish_reason == "length" for r in rollouts] or [False])),
-        "rollout/interrupted_frac": float(np.mean([r.finish_reason == "interrupted" for r in rollouts] or [False])),
         "sampling/temperature": float(np.mean([r.temperature for r in rollouts] or [0.0])),
         "rollout/lag_mean": float(lags.mean()),
         "rollout/lag_max": float(lags.max()),

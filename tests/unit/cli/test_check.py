@@ -93,3 +93,17 @@ def test_a_model_folder_that_is_none(tmp_path, capsys):
 def test_the_demo_is_fine(capsys):
     assert main(["check", "demo", "--data"]) == 0
     assert "nothing to complain about" in capsys.readouterr().out
+
+
+def test_texts_of_an_interruption_are_tried_with_the_models_tokenizer(check):
+    part = [f"algorithm.interruption.{key}" for key in ("low=6", "high=10", "answer_tokens=8")]
+    code, out = check(rows(40), *part, "algorithm.interruption.text=Stop")
+    assert code != 0
+    assert "algorithm.interruption.text: " in out
+    assert "no token for 'S' in the text 'Stop'" in out
+    limits = ["algorithm.interruption.text=time is up", "sampling.max_completion_tokens=27"]  # 10 + 10 + 8 = 28
+    code, out = check(rows(40), *part, *limits)
+    assert code != 0
+    assert "takes up to 28 tokens (high 10 + 10 of the injected text + answer_tokens 8)" in out
+    code, out = check(rows(40), *part, limits[0], "eval.num_prompts=4")
+    assert code == 0

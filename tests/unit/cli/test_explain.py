@@ -71,3 +71,25 @@ def test_recipes_lists_names_and_purposes(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("demo ") and "bundled demo" in line for line in lines)
     assert any(line.startswith("cpu/grpo-smollm2 ") for line in lines)
+
+
+def test_what_moves_during_the_run():
+    found = text(*SMALL, "sampling.schedule.end=0.6", "async.schedule.end=1")
+    assert "at temperature 1, evenly to 0.6 at the last step (a group keeps the temperature it began with)" in found
+    assert "(async.max_lag: 2, 1 from step 9 on)" in found  # the last fifth of 10 steps, counted from 1
+    found = text(
+        *SMALL, "sampling.schedule.end=0.6", "sampling.schedule.shape=final", "async.schedule={end: 0, shape: linear}"
+    )
+    assert "at temperature 1, 0.6 from step 9 on (a group" in found
+    assert "(async.max_lag: 2, evenly to 0 at the last step)" in found
+
+
+def test_interruption():
+    keys = ("low=6", "high=10", "text=stop", "answer_tokens=8")
+    found = text(*(f"algorithm.interruption.{key}" for key in keys))
+    assert (
+        "Thinking is interrupted: a completion that has not written '</think>' by a point drawn between 6 and 10 "
+        "tokens gets 'stop' put in, which is not trained on, and 8 tokens for its answer."
+    ) in found
+    found = text(*(f"algorithm.interruption.{key}" for key in (*keys, "closing=null")))
+    assert "a completion that is still being written at a point drawn between 6 and 10 tokens" in found

@@ -41,6 +41,23 @@ def test_the_tolerance_of_the_rule_is_that_of_the_figures(make_group: MakeGroup,
     assert metrics["rollout/zero_variance_frac"] == frac
 
 
+def test_an_interrupted_completion_is_not_a_truncated_one(make_group: MakeGroup) -> None:
+    """Four members: two interrupted, of which one ran out of its answer's tokens, one cut, one that ended."""
+    group = make_group(0, [5], [5], [5], [5])
+    ends = ("interrupted", "length", "length", "stop")
+    group = replace(group, rollouts=tuple(replace(r, finish_reason=e) for r, e in zip(group.rollouts, ends)))
+    part = {"low": 3, "high": 4, "text": "stop", "answer_tokens": 2}
+    metrics = step_metrics(trained(group), AlgorithmSection.model_validate({"interruption": part}))
+    assert (metrics["rollout/interrupted_frac"], metrics["rollout/truncated_frac"]) == (0.25, 0.5)
+    assert "rollout/interrupted_frac" not in step_metrics(trained(group), AlgorithmSection())
+
+
+def test_temperature_is_that_of_the_completions(make_group: MakeGroup) -> None:
+    warm, cool = make_group(0, [5]), make_group(1, [5], [5], [5])
+    cool = replace(cool, rollouts=tuple(replace(r, temperature=0.5) for r in cool.rollouts))
+    assert group_metrics([warm, cool], step=5)["sampling/temperature"] == (1.0 + 3 * 0.5) / 4
+
+
 def test_signal_and_advantages(make_group: MakeGroup) -> None:
     """Groups: two tokens at 2 and one at -4; one blanked; all right, at 0."""
     groups = [
