@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.errors import VerifierBroken
 from headrace.records import Verdict
+from headrace.verifiers.pool_limits import over_limit, trim
 from headrace.verifiers.pool_stats import PoolStats
 from headrace.verifiers.spec import VerifierSpec
 from headrace.verifiers.worker_process import WorkerGone, WorkerProcess
@@ -31,6 +32,7 @@ MAX_FAILED_STARTS = 3
 @dataclass(slots=True, eq=False)
 class _Job:
     payload: bytes  # pickled (completion, row)
+    limit_s: float  # after which its process is ended
     future: asyncio.Future[Verdict]
     attempts: int = 0  # times it was the item at which a process ended
     unread: int = 0  # times a process ended with it before anything was judged
@@ -40,7 +42,9 @@ class VerifierPool:
     """``num_workers`` processes with one verifier each. Belongs to one event loop.
 
     ``max_pending`` judgements may wait at a time; further callers wait their turn. ``log_path`` takes what verifiers
-    print (default: our standard error). Use as ``async with``, or call ``start`` and ``close``.
+    print (default: our standard error) and is emptied when it grows beyond 64 MB. A process that holds more than
+    ``memory_limit_mb`` in RAM is ended like one that takes too long. Use as ``async with``, or call ``start`` and
+    ``close``.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class VerifierPool:
         time_limit_s: float = 5.0,
         *,
         max_pending: int = 4096,
+        memory_limit_mb: int = 8192,
         log_path: str | None = None,
     ) -> None:
         self.spec, self.num_workers, self.time_limit_s = spec, num_workers, time_limit_s
+        self.memory_limit_mb = memory_limit_mb
         self.stats = PoolStats()
         self._log_path = log_path
         self._jobs: deque[_Job] = deque()
@@ -94,7 +100,9 @@ class VerifierPool:
                 payload = pickle.dumps((completion, dict(row)), protocol=pickle.HIGHEST_PROTOCOL)
             except Exception as error:  # pickling may fail in any way the row's values like
                 return Verdict(reward=None, error=f"the row cannot be sent to a verifier process: {error}")
-            job = _Job(payload, asyncio.get_running_loop().create_future())
+            job = _Job(
+                payload, self.spec.outer_limit_s(row, self.time_limit_s), asyncio.get_running_loop().create_future()
+            )
             self._jobs.append(job)
             self._dispatch_soon()
             verdict = await job.future
@@ -150,7 +158,9 @@ class VerifierPool:
             await woken.wait()  # an idle process that ends is noticed with its next batch
             while jobs:
                 for item, verdict in await worker.verdicts():
-                    job = jobs.pop(item)
+                    job = jobs.pop(item, None)
+                    if job is None:
+                        raise WorkerGone("it judged what it was not given")
                     if not job.future.done():
                         job.future.set_result(verdict)
 
@@ -178,25 +188,29 @@ class VerifierPool:
             woken.set()
 
     async def _watch(self) -> None:
-        """Kill every process whose item has run for longer than the limit."""
+        """Kill every process that takes longer or more memory than the limit; keep the log short."""
         while True:
-            await asyncio.sleep(min(0.25, max(0.01, self.time_limit_s / 20)))
+            await asyncio.sleep(min(0.1, max(0.01, self.time_limit_s / 20)))
             for worker, jobs in list(self._handed.items()):
-                if jobs and worker.busy_s() > self.time_limit_s:
-                    worker.timed_out = True
-                    worker.signal_kill()
+                if jobs and not worker.killed_for:
+                    limits_s = {item: job.limit_s for item, job in jobs.items()}
+                    worker.killed_for = over_limit(worker, limits_s, self.memory_limit_mb)
+                    if worker.killed_for:
+                        worker.signal_kill()
+            if self._log_path is not None:
+                trim(self._log_path)
 
     async def _bury(self, worker: WorkerProcess) -> None:
         """Put the ended process's jobs back, or give a verdict on the one that has ended two."""
+        worker.signal_kill()
         while worker.process.poll() is None:
-            worker.signal_kill()
             await asyncio.sleep(0.002)
         jobs, current = self._handed.pop(worker), worker.current
         self._idle.pop(worker, None)
         self._processes.discard(worker)
         code = worker.kill()
         culprit = jobs.get(current)
-        self.stats.count_end(timed_out=worker.timed_out)
+        self.stats.count_end(worker.killed_for)
         for job in reversed(jobs.values()):
             job.attempts += job is culprit
             job.unread += culprit is None
@@ -204,13 +218,15 @@ class VerifierPool:
                 self._jobs.appendleft(job)
             elif not job.future.done():
                 unread = Verdict(reward=None, error="verifier processes keep ending before they judge anything")
-                job.future.set_result(self._ended_it_twice(worker, code) if job is culprit else unread)
+                job.future.set_result(self._ended_it_twice(worker, job, code) if job is culprit else unread)
         self._dispatch_soon()
 
-    def _ended_it_twice(self, worker: WorkerProcess, code: int) -> Verdict:
-        if worker.timed_out:
-            reason = f"time-out: judging took more than {self.time_limit_s:g} s, twice"
-            return Verdict(reward=0.0, reason=reason, time_s=self.time_limit_s)
+    def _ended_it_twice(self, worker: WorkerProcess, job: _Job, code: int) -> Verdict:
+        if worker.killed_for == "time":
+            reason = f"time-out: judging took more than {job.limit_s:g} s, twice"
+            return Verdict(reward=0.0, reason=reason, time_s=job.limit_s)
+        if worker.killed_for == "memory":
+            return Verdict(reward=0.0, reason=f"memory: judging took more than {self.memory_limit_mb} MB, twice")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return Verdict(reward=0.0, reason=f"the verifier process ended while judging it, twice ({how})")
 

@@ -18,7 +18,8 @@ class PoolStats:
 
     num_judged: int = 0
     num_errors: int = 0
-    num_timeouts: int = 0  # processes killed at the limit
+    num_timeouts: int = 0  # processes killed at the time limit
+    num_memory: int = 0  # processes killed at the memory limit
     num_deaths: int = 0  # processes that ended by themselves
     typical_s: float = 1e-3  # running mean of the time of one judgement
     times_s: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -30,10 +31,11 @@ class PoolStats:
         self.times_s.append(verdict.time_s)
         self.typical_s += 0.05 * (verdict.time_s - self.typical_s)
 
-    def count_end(self, *, timed_out: bool) -> None:
-        """Take note of a process that ended although it should not have."""
-        self.num_timeouts += timed_out
-        self.num_deaths += not timed_out
+    def count_end(self, killed_for: str) -> None:
+        """Take note of a process that ended although it should not have: by 'time', 'memory' or '' (by itself)."""
+        self.num_timeouts += killed_for == "time"
+        self.num_memory += killed_for == "memory"
+        self.num_deaths += not killed_for
 
     def metrics(self) -> dict[str, float]:
         """``verifier/...`` figures: counts, and p50, p95 and maximum of the time of one judgement in seconds."""
@@ -43,6 +45,7 @@ class PoolStats:
             "verifier/num_judged": float(self.num_judged),
             "verifier/num_errors": float(self.num_errors),
             "verifier/num_timeouts": float(self.num_timeouts),
+            "verifier/num_memory": float(self.num_memory),
             "verifier/num_deaths": float(self.num_deaths),
             "verifier/time_p50_s": float(p50),
             "verifier/time_p95_s": float(p95),

@@ -11,6 +11,8 @@ import mmap
 import os
 import socket
 import struct
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from headrace.records import Verdict
@@ -20,6 +22,7 @@ _PROGRESS = struct.Struct("<qd")
 _PAGE_BYTES = 4096
 
 IDLE = -1
+MAX_TEXT = 2000
 
 
 class ProgressPage:
@@ -71,12 +74,28 @@ def pack_verdicts(verdicts: list[tuple[int, Verdict]]) -> bytes:
 
 
 def unpack_verdicts(rows: list[list[Any]]) -> list[tuple[int, Verdict]]:
-    return [
-        (
-            item,
-            Verdict(
-                reward=reward, passed=passed, reason=reason, error=error, parts=parts, answer=answer, time_s=time_s
-            ),
-        )
-        for item, reward, passed, reason, error, parts, answer, time_s in rows
-    ]
+    """The (item, verdict) pairs of ``pack_verdicts``. Raises ``ValueError`` or ``TypeError`` for anything else."""
+    return [(int(item), _verdict(*fields)) for item, *fields in rows]
+
+
+def _verdict(reward: Any, passed: Any, reason: Any, error: Any, parts: Any, answer: Any, time_s: Any) -> Verdict:
+    return Verdict(
+        reward=None if reward is None else float(reward),
+        passed=bool(passed),
+        reason=str(reason),
+        error=None if error is None else str(error),
+        parts={str(name): float(value) for name, value in dict(parts).items()},
+        answer=None if answer is None else str(answer),
+        time_s=float(time_s),
+    )
+
+
+def clipped(verdict: Verdict) -> Verdict:
+    """The verdict with texts of at most 2000 characters and at most 64 parts: what it says, not what it quotes."""
+    return replace(
+        verdict,
+        reason=verdict.reason[:MAX_TEXT],
+        error=None if verdict.error is None else verdict.error[:MAX_TEXT],
+        answer=None if verdict.answer is None else verdict.answer[:MAX_TEXT],
+        parts=dict(islice(verdict.parts.items(), 64)),
+    )

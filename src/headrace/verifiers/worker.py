@@ -20,7 +20,7 @@ from typing import Any
 from headrace.protocols import Verifier
 from headrace.records import Verdict
 from headrace.verifiers.spec import VerifierSpec, make_verifier
-from headrace.verifiers.wire import IDLE, ProgressPage, pack_verdicts, recv_frame, send_frame
+from headrace.verifiers.wire import IDLE, ProgressPage, clipped, pack_verdicts, recv_frame, send_frame
 
 FLUSH_S = 0.005
 """Verdicts wait at most this long for others to travel with (unless an item takes longer)."""
@@ -76,7 +76,7 @@ def _judge_batch(verifier: Verifier, batch: list[bytes], sock: socket.socket, pr
         progress.write(item, start)
         verdict = judge(verifier, *pickle.loads(payload))
         end = time.monotonic()
-        done.append((item, replace(verdict, time_s=end - start)))
+        done.append((item, clipped(replace(verdict, time_s=end - start))))
         if end - flushed > FLUSH_S:
             send_frame(sock, pack_verdicts(done))
             done, flushed = [], end

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headrace.records import Verdict
+from headrace.verifiers import process_tree
+from headrace.verifiers.sandbox.inside.keeper import wipe
 from headrace.verifiers.spec import VerifierSpec
 from headrace.verifiers.wire import HEADER, IDLE, ProgressPage, unpack_verdicts
 
 START_LIMIT_S = 60.0
+MAX_FRAME_BYTES = 64 << 20
+"""Nothing a verifier has to say is as long: a longer frame comes from a process that lost its senses."""
+
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 
 
@@ -27,15 +35,16 @@ class WorkerGone(Exception):  # noqa: N818
 
 
 class WorkerProcess:
-    """One running verifier process. Use ``await WorkerProcess.start(spec)``."""
+    """One running verifier process, with a session and a temporary folder of its own that go when it goes.
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], progress: ProgressPage, streams: tuple[asyncio.StreamReader, Any]
-    ) -> None:
-        self.process, self._progress = process, progress
+    Use ``await WorkerProcess.start(spec)``.
+    """
+
+    def __init__(self, home: _Home, progress: ProgressPage, streams: tuple[asyncio.StreamReader, Any]) -> None:
+        self._home, self.process, self._progress = home, home.process, progress
         self._reader, self._writer = streams
         self._sent_s = 0.0
-        self.timed_out = False  # set by whoever ends the process for taking too long
+        self.killed_for: Literal["", "time", "memory"] = ""  # set by whoever ends the process for taking too much
 
     @classmethod
     async def start(cls, spec: VerifierSpec, log_path: str | None = None) -> WorkerProcess:
@@ -43,7 +52,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         progress_fd = os.memfd_create("headrace-verifier", os.MFD_CLOEXEC)
         try:
-            process = _spawn(theirs.fileno(), progress_fd, log_path)
+            home = _spawn(theirs.fileno(), progress_fd, log_path)
             progress = ProgressPage(progress_fd)
         except BaseException:
             ours.close()
@@ -52,7 +61,7 @@ class WorkerProcess:
             theirs.close()
             os.close(progress_fd)
         ours.setblocking(False)
-        worker = cls(process, progress, await asyncio.open_connection(sock=ours))
+        worker = cls(home, progress, await asyncio.open_connection(sock=ours))
         try:
             worker._send(pickle.dumps(spec))
             hello = await asyncio.wait_for(worker._receive(), START_LIMIT_S)
@@ -77,7 +86,10 @@ class WorkerProcess:
     async def verdicts(self) -> list[tuple[int, Verdict]]:
         """The next (item, verdict) pairs. Raises ``WorkerGone`` when the process ended."""
         message = await self._receive()
-        return unpack_verdicts(message["verdicts"])
+        try:
+            return unpack_verdicts(message["verdicts"])
+        except (KeyError, TypeError, ValueError):
+            raise WorkerGone("it sent nonsense") from None
 
     @property
     def current(self) -> int:
@@ -89,16 +101,21 @@ class WorkerProcess:
         item, since = self._progress.read()
         return time.monotonic() - (since if item != IDLE else self._sent_s)
 
+    @property
+    def resident_bytes(self) -> int:
+        """Memory the process has in RAM."""
+        return process_tree.resident_bytes(self.process.pid)
+
     def signal_kill(self) -> None:
-        """End the process without waiting for it; ``verdicts`` then raises."""
+        """End the process and all it started without waiting for them; ``verdicts`` then raises."""
         if self.process.poll() is None:
-            self.process.kill()
+            self._home.kill()
 
     def kill(self) -> int:
-        """End the process, wait for it, free what belongs to it; returns the exit code (negative: the signal)."""
-        self.signal_kill()
+        """End the process and all it started, wait for it, remove its folder; returns the exit code (negative: the
+        signal)."""
         self._writer.transport.abort()
-        code = self.process.wait()
+        code = self._home.end()
         self._progress.close()
         return code
 
@@ -108,17 +125,44 @@ class WorkerProcess:
     async def _receive(self) -> dict[str, Any]:
         try:
             header = await self._reader.readexactly(HEADER.size)
-            payload = await self._reader.readexactly(HEADER.unpack(header)[0])
+            size = HEADER.unpack(header)[0]
+            if size > MAX_FRAME_BYTES:
+                raise WorkerGone("it sent nonsense")
+            message = json.loads(await self._reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError):
             raise WorkerGone("its process ended") from None
-        message: dict[str, Any] = json.loads(payload)
+        except ValueError:
+            raise WorkerGone("it sent nonsense") from None
+        if not isinstance(message, dict):
+            raise WorkerGone("it sent nonsense")
         return message
 
 
-def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> subprocess.Popen[bytes]:
+class _Home:
+    """A process with what has to go with it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, folder: str) -> None:
+        self.process, self._mark, self._folder = process, mark, folder
+
+    def kill(self) -> None:
+        """Everything at once, while the process that leads to the others is still there."""
+        process_tree.kill(process_tree.members(self.process.pid, self._mark))
+
+    def end(self) -> int:
+        process_tree.end(self.process.pid, self._mark)
+        self.process.kill()
+        code = self.process.wait()
+        with contextlib.suppress(OSError):
+            wipe(self._folder)
+            os.rmdir(self._folder)
+        return code
+
+
+def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> _Home:
     package_parent = str(Path(__file__).resolve().parents[2])
     paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="headrace-verifier-")
+    own = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": folder, process_tree.MARK: mark}
     # -P: files beside the user's recipe must not stand in for the standard library.
     command = [
         sys.executable,
@@ -131,14 +175,19 @@ def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> subprocess.P
     ]
     log = open(log_path, "ab") if log_path else None  # noqa: SIM115 - closed below, the child has its own
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=log or 2,  # what a user's function prints must not end in our own output
             stderr=log or 2,
-            env=environment,
+            env={**os.environ, **_ONE_THREAD, **own},
             pass_fds=(sock_fd, progress_fd),
+            start_new_session=True,
         )
+        return _Home(process, mark, folder)
+    except BaseException:
+        os.rmdir(folder)
+        raise
     finally:
         if log:
             log.close()

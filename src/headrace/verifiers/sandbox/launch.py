@@ -13,6 +13,9 @@ from headrace.verifiers.sandbox.inside.namespaces import DEVICES
 INSIDE = Path(__file__).resolve().parent / "inside"
 _BOOT = "import sys; sys.path.insert(0, {place!r}); from inside.main import main; main(sys.argv[1:])"
 _INNER_HOME = "/headrace"
+MARKS = ("HEADRACE_RUN_ID", "HEADRACE_VERIFIER")
+"""By these in a process's environment, what is left of a run or a verifier is found from outside."""
+
 ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.verifiers.sandbox.inside import frames
 from headrace.verifiers.sandbox.inside.keeper import wipe
-from headrace.verifiers.sandbox.launch import ENVIRONMENT, command
+from headrace.verifiers.sandbox.launch import ENVIRONMENT, MARKS, command
 
 START_LIMIT_S = 20.0
 GRACE_S = 2.0
@@ -140,7 +140,7 @@ class Sandbox:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, **{name: os.environ[name] for name in MARKS if name in os.environ}},
                 bufsize=0,
             )
             hello = self._receive(time.monotonic() + START_LIMIT_S)
