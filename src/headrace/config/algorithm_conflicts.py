@@ -32,12 +32,25 @@ def inert_algorithm(recipe: Recipe) -> Iterator[Finding]:
     """Keys of ``algorithm`` that cannot act, written or not."""
     algorithm = recipe.algorithm
     yield from _inert_advantage(algorithm)
+    yield from _inert_tolerance(algorithm)
     yield from _inert_parts(algorithm)
-    if algorithm.zero_variance == "keep" and not isinstance(algorithm.advantage, GroupRelative):
-        name = algorithm.advantage.name
-        why = f"algorithm.zero_variance is 'keep' and advantage '{name}' compares no group"
-        yield ("algorithm.zero_variance_tolerance", ("algorithm.zero_variance", "algorithm.advantage.name"), why)
+    yield from _inert_range(algorithm)
     yield from _inert_ratio(recipe)
+    if algorithm.value is not None and updates_per_step(recipe) == 1:
+        why = "with one update a step no value has moved yet"
+        yield ("algorithm.value.clip", ("batch.num_minibatches", "batch.num_epochs"), why)
+
+
+def _inert_tolerance(algorithm: AlgorithmSection) -> Iterator[Finding]:
+    if algorithm.zero_variance != "keep":
+        return
+    key, part = "algorithm.zero_variance_tolerance", algorithm.advantage
+    if not isinstance(part, GroupRelative):
+        why = f"algorithm.zero_variance is 'keep' and advantage '{part.name}' compares no group"
+        yield (key, ("algorithm.zero_variance", "algorithm.advantage.name"), why)
+    elif part.mean in ("none", "batch") and part.scale == "none":
+        why = "algorithm.zero_variance is 'keep', and neither mean nor scale of the advantage looks at a spread"
+        yield (key, ("algorithm.zero_variance", "algorithm.advantage.mean", "algorithm.advantage.scale"), why)
 
 
 def _inert_advantage(algorithm: AlgorithmSection) -> Iterator[Finding]:
@@ -52,6 +65,9 @@ def _inert_advantage(algorithm: AlgorithmSection) -> Iterator[Finding]:
     if isinstance(part, GAE) and part.length_alpha is not None:
         why = "algorithm.advantage.length_alpha sets lambda by the length of each rollout"
         yield ("algorithm.advantage.lambda_policy", ("algorithm.advantage.length_alpha",), why)
+    if isinstance(part, GAE) and algorithm.truncated == "mask":
+        why = "algorithm.truncated is 'mask': a rollout that was cut does not train"
+        yield ("algorithm.advantage.bootstrap_truncated", ("algorithm.truncated",), why)
 
 
 def _inert_parts(algorithm: AlgorithmSection) -> Iterator[Finding]:
@@ -70,22 +86,52 @@ def _inert_parts(algorithm: AlgorithmSection) -> Iterator[Finding]:
         yield ("algorithm.clip_schedule.final_frac", ("algorithm.clip_schedule.shape",), why)
 
 
+def _inert_range(algorithm: AlgorithmSection) -> Iterator[Finding]:
+    if algorithm.adaptive_clip is not None and getattr(algorithm.loss, "ratio_min", None) == 0:
+        why = "algorithm.loss.ratio_min is 0: there is no lower side to move"
+        yield ("algorithm.adaptive_clip.side", ("algorithm.loss.ratio_min", "algorithm.loss.name"), why)
+
+
 def _inert_ratio(recipe: Recipe) -> Iterator[Finding]:
     algorithm, anchor = recipe.algorithm, anchor_in_force(recipe)
+    loss, correction, kl = algorithm.loss, algorithm.correction, algorithm.kl
     causes = ("algorithm.anchor", "algorithm.loss.name", "batch.num_minibatches", "batch.num_epochs")
-    if anchor == "behaviour" and algorithm.correction is not None:
+    if anchor == "behaviour" and correction is not None:
         why = "ratios divide by the behaviour policy here, so nothing is left to correct"
         for key in ("mode", "level", "low", "high"):
             yield (f"algorithm.correction.{key}", causes, why)
     if anchor == "proximal" and updates_per_step(recipe) == 1:
         why = "with the proximal anchor and one update a step every ratio is 1"
-        for key in (*algorithm.loss.range_keys, *(("dual_clip",) if hasattr(algorithm.loss, "dual_clip") else ())):
-            yield (f"algorithm.loss.{key}", causes, why)
+        for key in _keys_of_ratios(algorithm):
+            yield (f"algorithm.{key}", causes, why)
+    if not loss.has_ratio and correction is None and (kl is None or kl.into == "reward" or not kl.importance):
+        why = f"loss '{loss.name}' has no ratio, and nothing else divides by an anchor"
+        yield ("algorithm.anchor", ("algorithm.loss.name", "algorithm.correction", "algorithm.kl"), why)
+    by_token = anchor == "proximal" and correction is not None and correction.level == "token"
+    if isinstance(algorithm.advantage, GroupRelative) and not by_token:
+        why = "all tokens of a rollout have one advantage and one weight: both forms have one gradient"
+        more = ("algorithm.advantage.name", "algorithm.correction", "algorithm.correction.level")
+        yield ("algorithm.loss.token_form", (*causes, *more), why)
+
+
+def _keys_of_ratios(algorithm: AlgorithmSection) -> Iterator[str]:
+    yield from (f"loss.{key}" for key in algorithm.loss.ratio_keys)
+    for name in ("adaptive_clip", "clip_schedule"):
+        part = getattr(algorithm, name)
+        if part is not None:
+            yield from (f"{name}.{key}" for key in type(part).model_fields)
 
 
 def algorithm_fights(recipe: Recipe) -> list[str]:
     """One sentence for each pair of parts that contradict each other."""
-    return [*_value_model(recipe), *_ranges(recipe), *_lengths(recipe), *_group_of_one(recipe), *_retirement(recipe)]
+    return [
+        *_value_model(recipe),
+        *_ranges(recipe),
+        *_lengths(recipe),
+        *_group_of_one(recipe),
+        *_retirement(recipe),
+        *_entropy(recipe),
+    ]
 
 
 def _value_model(recipe: Recipe) -> Iterator[str]:
@@ -95,6 +141,11 @@ def _value_model(recipe: Recipe) -> Iterator[str]:
         yield (
             f"algorithm.advantage.name '{name}' needs algorithm.value: it reads a value model; allowed: a section "
             "algorithm.value (an empty one, {}, takes the defaults), or the advantage 'group_relative'."
+        )
+    if algorithm.value is not None and algorithm.value.pretrain_steps >= recipe.run.steps:
+        yield (
+            f"algorithm.value.pretrain_steps {algorithm.value.pretrain_steps} fights run.steps {recipe.run.steps}: the "
+            f"policy would never be trained; allowed: pretrain_steps < {recipe.run.steps}."
         )
     if algorithm.value is not None and not isinstance(algorithm.advantage, WITH_VALUES):
         yield (
@@ -111,6 +162,12 @@ def _ranges(recipe: Recipe) -> Iterator[str]:
                 f"algorithm.{part} fights algorithm.loss.name '{loss.name}', which has no fixed clip range to move; "
                 f"allowed: a loss with clip_low and clip_high or ratio_max, or algorithm.{part}: null."
             )
+    low, cap = getattr(loss, "ratio_min", None), getattr(loss, "ratio_max", None)
+    if low is not None and cap is not None and low > cap:
+        yield (
+            f"algorithm.loss.ratio_min {low:g} fights algorithm.loss.ratio_max {cap:g}: no ratio lies between them; "
+            f"allowed: ratio_min <= {cap:g}."
+        )
     dual, high = getattr(loss, "dual_clip", None), getattr(loss, "clip_high", 0.0)
     if dual is not None and dual <= 1 + high:
         yield (
@@ -172,4 +229,13 @@ def _retirement(recipe: Recipe) -> Iterator[str]:
         yield (
             f"algorithm.pass_rate.window {part.window} fights algorithm.pass_rate.min_count {part.min_count}: so many "
             f"rollouts are never in it; allowed: window >= {part.min_count}, or a smaller min_count."
+        )
+
+
+def _entropy(recipe: Recipe) -> Iterator[str]:
+    part = recipe.algorithm.entropy
+    if part is not None and part.target is not None and part.coef > part.coef_max:
+        yield (
+            f"algorithm.entropy.coef {part.coef:g} fights algorithm.entropy.coef_max {part.coef_max:g}: the weight "
+            f"would begin above its limit; allowed: coef <= {part.coef_max:g}."
         )

@@ -10,13 +10,17 @@ from headrace.config.base import Fraction, NonNegativeFloat, OpenFraction, Posit
 
 
 class Loss(Section):
-    """What every objective has: the anchor it wants, and the keys that make up its clip range.
+    """What every objective has: the anchor it wants, the keys that make up its clip range, and those that mean nothing
+    while all its ratios are 1.
 
-    ``wants_anchor`` 'proximal' takes effect with several updates a step (see ``anchor_in_force``).
+    ``wants_anchor`` 'proximal' takes effect with several updates a step (see ``anchor_in_force``). ``has_ratio``: the
+    anchor matters to it.
     """
 
     wants_anchor: ClassVar[Literal["behaviour", "proximal"]] = "proximal"
     range_keys: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high")
+    ratio_keys: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high")
+    has_ratio: ClassVar[bool] = True
 
 
 class _Offsets(Loss):
@@ -39,6 +43,8 @@ _DUAL = "bounds the loss of a negative advantage at this ratio (arXiv 1912.09729
 class PPOClip(_Offsets):
     """PPO's clipped surrogate (arXiv 1707.06347 eq. 7; asymmetric range arXiv 2503.14476)."""
 
+    ratio_keys: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high", "dual_clip")
+
     name: Literal["ppo_clip"]
     dual_clip: DualClip | None = Field(default=None, description=_DUAL)
 
@@ -48,6 +54,7 @@ class CISPO(Loss):
 
     wants_anchor: ClassVar[Literal["behaviour", "proximal"]] = "behaviour"
     range_keys: ClassVar[tuple[str, ...]] = ("ratio_max", "ratio_min")
+    ratio_keys: ClassVar[tuple[str, ...]] = ("ratio_max", "ratio_min")
 
     name: Literal["cispo"]
     ratio_max: PositiveFloat = Field(
@@ -70,6 +77,10 @@ class BAPO(Loss):
 
     wants_anchor: ClassVar[Literal["behaviour", "proximal"]] = "behaviour"
     range_keys: ClassVar[tuple[str, ...]] = ()
+    ratio_keys: ClassVar[tuple[str, ...]] = (
+        *("target_share", "low_start", "low_end", "low_step", "high_start", "high_end", "high_step"),
+        *("order", "metric", "contribution", "end", "dual_clip"),
+    )
 
     name: Literal["bapo"]
     target_share: PositiveFloat = Field(
@@ -115,6 +126,7 @@ class BAPOBalanced(Loss):
 
     wants_anchor: ClassVar[Literal["behaviour", "proximal"]] = "behaviour"
     range_keys: ClassVar[tuple[str, ...]] = ("ratio_max", "ratio_min")
+    ratio_keys: ClassVar[tuple[str, ...]] = ("ratio_max", "ratio_min")
 
     name: Literal["bapo_balanced"]
     ratio_min: Fraction = Field(default=0.8, description="negative tokens below this ratio are masked")
@@ -131,6 +143,8 @@ class Reinforce(Loss):
 
     wants_anchor: ClassVar[Literal["behaviour", "proximal"]] = "behaviour"
     range_keys: ClassVar[tuple[str, ...]] = ()
+    ratio_keys: ClassVar[tuple[str, ...]] = ()
+    has_ratio: ClassVar[bool] = False
 
     name: Literal["reinforce"]
 
@@ -147,6 +161,7 @@ class SAPO(Loss):
     """SAPO: a soft gate in place of the clip."""
 
     range_keys: ClassVar[tuple[str, ...]] = ()
+    ratio_keys: ClassVar[tuple[str, ...]] = ("tau_pos", "tau_neg")
 
     name: Literal["sapo"]
     tau_pos: PositiveFloat = Field(default=1.0, description="temperature of the gate where the advantage is positive")
@@ -172,6 +187,7 @@ class KLCov(Loss):
     """Policy gradient with a KL penalty on the tokens of highest covariance (KL-Cov, arXiv 2505.22617)."""
 
     range_keys: ClassVar[tuple[str, ...]] = ()
+    ratio_keys: ClassVar[tuple[str, ...]] = ("frac", "coef")
 
     name: Literal["kl_cov"]
     frac: OpenFraction = Field(default=2e-3, description="share of an update's tokens that are penalised")

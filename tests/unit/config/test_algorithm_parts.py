@@ -71,6 +71,63 @@ INERT = {
         "algorithm: {value: {}, advantage: gae, zero_variance_tolerance: .1}",
         "algorithm.zero_variance_tolerance",
     ),
+    "tolerance without mean or scale of a group": (
+        "algorithm: {advantage: {mean: batch, scale: none}, zero_variance_tolerance: .1}",
+        "algorithm.zero_variance_tolerance",
+    ),
+    "cap where every ratio is 1": (
+        "algorithm: {anchor: proximal, loss: {name: cispo, ratio_max: 4}}",
+        "algorithm.loss.ratio_max",
+    ),
+    "dual clip where every ratio is 1": (
+        "algorithm: {anchor: proximal, loss: {dual_clip: 3}}",
+        "algorithm.loss.dual_clip",
+    ),
+    "search for bounds where every ratio is 1": (
+        "algorithm: {anchor: proximal, loss: {name: bapo, target_share: .5}}",
+        "algorithm.loss.target_share",
+    ),
+    "gate where every ratio is 1": (
+        "algorithm: {anchor: proximal, loss: {name: sapo, tau_neg: 2.0}}",
+        "algorithm.loss.tau_neg",
+    ),
+    "distance where every ratio is 1": (
+        "algorithm: {anchor: proximal, loss: {name: kl_cov, coef: .5}}",
+        "algorithm.loss.coef",
+    ),
+    "moving range where every ratio is 1": (
+        "algorithm: {anchor: proximal, clip_schedule: {factor: .1}}",
+        "algorithm.clip_schedule.factor",
+    ),
+    "adapted range where every ratio is 1": (
+        "algorithm: {anchor: proximal, adaptive_clip: {target_entropy: 2.0}}",
+        "algorithm.adaptive_clip.target_entropy",
+    ),
+    "both sides of one": (
+        "algorithm: {loss: cispo, adaptive_clip: {target_entropy: 2.0, side: both}}",
+        "algorithm.adaptive_clip.side",
+    ),
+    "last part of an even range": (
+        "algorithm: {clip_schedule: {final_frac: .3}}",
+        "algorithm.clip_schedule.final_frac",
+    ),
+    "limit of a weight that is fixed": ("algorithm: {entropy: {coef_max: .2}}", "algorithm.entropy.coef_max"),
+    "token form of equal tokens": (
+        "algorithm: {loss: {name: gspo, token_form: true}}",
+        "algorithm.loss.token_form",
+    ),
+    "anchor of no ratio": (
+        "algorithm: {loss: reinforce, correction: null, anchor: behaviour}",
+        "algorithm.anchor",
+    ),
+    "value after an end that is masked": (
+        "algorithm: {value: {}, advantage: {name: gae, bootstrap_truncated: true}, truncated: mask}",
+        "algorithm.advantage.bootstrap_truncated",
+    ),
+    "clip of values that have not moved": (
+        "algorithm: {value: {clip: .2}, advantage: gae}",
+        "algorithm.value.clip",
+    ),
     "last part of an even schedule": (
         "sampling: {schedule: {end: .8, final_frac: .3}}",
         "sampling.schedule.final_frac",
@@ -94,6 +151,18 @@ FIGHTS = {
         ["algorithm.clip_schedule fights", "'reinforce'"],
     ),
     "dual clip inside the range": ("algorithm: {loss: {dual_clip: 1.1}}", ["dual_clip 1.1", "> 1.2"]),
+    "caps the wrong way round": (
+        "algorithm: {loss: {name: cispo, ratio_min: .9, ratio_max: .8}}",
+        ["ratio_min 0.9", "ratio_max 0.8"],
+    ),
+    "a policy that always waits": (
+        "run: {steps: 5}\nalgorithm: {value: {pretrain_steps: 5}, advantage: gae}",
+        ["pretrain_steps 5", "run.steps 5"],
+    ),
+    "a weight above its limit": (
+        "algorithm: {entropy: {target: 1.0, coef: .5}}",
+        ["entropy.coef 0.5", "coef_max 0.1"],
+    ),
     "every prompt retires": ("algorithm: {pass_rate: {threshold: 0.0}}", ["pass_rate.threshold 0"]),
     "window that never fills": (
         "algorithm: {pass_rate: {window: 10, min_count: 11}}",

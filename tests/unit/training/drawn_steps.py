@@ -50,21 +50,19 @@ def tiny_model():
     return model.eval()
 
 
-def use_model(monkeypatch, model, *, dtype="float32", reference=None):
+def use_model(monkeypatch, model, *, dtype="float32", folders=()):
     """Trainers built from now on train a copy of ``model``, start from values that are not 0, keep their gradients.
 
-    ``reference``: what a KL penalty refers to; by default a model that differs from the policy.
+    A KL penalty refers to a model that differs from the policy, unless it names one of ``folders``.
     """
     held = copy.deepcopy(model).to(getattr(torch, dtype))
     other = copy.deepcopy(held)
     with torch.no_grad():
         for p in other.parameters():
             p.mul_(0.9)
-    for module in ("trainer", "reference"):
-        source = held if module == "trainer" else reference or other
-        monkeypatch.setattr(
-            f"headrace.training.{module}.load_causal_lm", lambda *a, source=source, **k: copy.deepcopy(source)
-        )
+    loaded = "headrace.training.{}.load_causal_lm".format
+    monkeypatch.setattr(loaded("trainer"), lambda *a, **k: copy.deepcopy(held))
+    monkeypatch.setattr(loaded("reference"), lambda path, **k: copy.deepcopy(held if path in folders else other))
     monkeypatch.setattr(ValueModel, "from_folder", lambda *a, **k: _value_model(held))
     monkeypatch.setattr(PolicyOptimizer, "apply", _recording(PolicyOptimizer.apply))
     if dtype == "float64":
@@ -117,36 +115,37 @@ def make_trainer(recipe, *, ranks=None, step=STEP, total_steps=10):
     return trainer
 
 
-def make_batch(recipe, groups, *, step=STEP):
+def make_batch(recipe, groups, *, step=STEP, max_lag=MAX_LAG):
     builder = BatchBuilder(
         algorithm=recipe.algorithm,
         batch=recipe.batch,
         max_completion_tokens=recipe.sampling.max_completion_tokens,
     )
-    return builder.build(_cut(groups, step), lineage=0, max_lag=MAX_LAG)[1]
+    return builder.build(_cut(groups, step), lineage=0, max_lag=max_lag)[1]
 
 
 def _cut(groups, step):
     return Cut(step=step, groups=tuple(groups))
 
 
-def draw_groups(rng, model, *, groups=5, whole=False):
+def draw_groups(rng, model, *, groups=5, whole=False, drift=0.4):
     """Groups of 1 to 4 rollouts with gaps, truncated ones, masked ones and members nobody could judge.
 
-    ``whole``: groups of 4, all of them judged and without gaps.
+    ``whole``: groups of 4, all of them judged and without gaps. ``drift``: standard deviation of the log ratios.
     """
     found = [_group(rng, number, 4 if whole else int(rng.integers(1, 5)), whole) for number in range(groups)]
     rollouts = [r for g in found for r in g.rollouts]
     scores = iter(score_sequences(model, [r.token_ids for r in rollouts]))
     return [
-        dataclasses.replace(g, rollouts=tuple(_off_policy(rng, r, next(scores)) for r in g.rollouts)) for g in found
+        dataclasses.replace(g, rollouts=tuple(_off_policy(rng, r, next(scores), drift) for r in g.rollouts))
+        for g in found
     ]
 
 
-def _off_policy(rng, rollout, score):
+def _off_policy(rng, rollout, score, drift):
     """Sampled, so it says, by a policy that lies some way off the one that trains."""
     logprob = np.zeros(rollout.length, np.float32)
-    logprob[1:] = np.minimum(score + rng.normal(0, 0.4, size=len(score)), -1e-3)
+    logprob[1:] = np.minimum(score + rng.normal(0, drift, size=len(score)), -1e-3)
     return dataclasses.replace(rollout, behaviour_logprob=np.where(rollout.trainable, logprob, np.float32(0)))
 
 
