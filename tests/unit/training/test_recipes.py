@@ -22,12 +22,10 @@ SMALL = (
 
 def small(name):
     """The recipe with a run of three steps; where the value model is trained first, for one step."""
-    recipe = load_recipe(name, [*SMALL, *(["batch.num_minibatches=8"] if name == "dapo" else [])])
-    if recipe.algorithm.value is not None:
-        value = recipe.algorithm.value.model_copy(update={"pretrain_steps": 1})
-        algorithm = recipe.algorithm.model_copy(update={"value": value})
-        recipe = recipe.model_copy(update={"algorithm": algorithm})
-    return recipe
+    more = ["batch.num_minibatches=8"] if name == "dapo" else []
+    if load_recipe(name).algorithm.value is not None:
+        more.append("algorithm.value.pretrain_steps=1")
+    return load_recipe(name, [*SMALL, *more])
 
 
 @pytest.mark.parametrize("name", bundled_recipes())
