@@ -63,6 +63,12 @@ class Objective:
         """Whether ``LossInputs.entropy`` must carry gradient."""
         return self.entropy is not None
 
+    @property
+    def all_corrected(self) -> bool:
+        """Whether a correction weight of 0 leaves nothing of a token in the loss."""
+        apart = self.kl is not None and self.kl["into"] == "loss" and not self.kl.get("importance")
+        return self.entropy is None and not apart
+
     def anchor_for(self, num_updates: int) -> AnchorRule:
         """What the ratio divides by in a step of ``num_updates`` updates."""
         if self.anchor == "behaviour":

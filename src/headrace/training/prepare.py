@@ -15,6 +15,7 @@ from headrace.config.algorithm import AlgorithmSection, GroupRelative
 from headrace.models.lm_head import HeadScores
 from headrace.objectives.corrections import importance_weight
 from headrace.objectives.kl import kl_estimate
+from headrace.objectives.ratio import bounded
 from headrace.records import MicroBatch, PackedBatch
 from headrace.training.critic import Critic
 from headrace.training.ranks import Ranks
@@ -122,12 +123,16 @@ class Preparation:
     def _token_penalty(
         self, micros: list[MicroBatch], start: Mapping[int, HeadScores], reference: Mapping[int, Tensor]
     ) -> dict[int, Array]:
-        """Estimate of log pi - log pi_reference at each token, what the reward loses a multiple of."""
+        """Estimate of log pi - log pi_reference at each token, what the reward loses a multiple of. The log ratio is
+        held within +-20: one token that the reference rules out must not make a reward infinite."""
         if self._penalty is None:
             return {}
-        estimator = self._penalty.estimator
-        estimates = {id(m): kl_estimate(start[id(m)].logprob, reference[id(m)], estimator) for m in micros}
-        return {name: estimate.double().cpu().numpy() for name, estimate in estimates.items()}
+        estimates = {}
+        for micro in micros:
+            ratio = bounded(start[id(micro)].logprob - reference[id(micro)])
+            estimate = kl_estimate(ratio, torch.zeros_like(ratio), self._penalty.estimator)
+            estimates[id(micro)] = estimate.double().cpu().numpy()
+        return estimates
 
     def _one(
         self,

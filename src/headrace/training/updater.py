@@ -52,13 +52,19 @@ class Updater:
         clip_scale: float,
     ) -> None:
         """Accumulate over the micro-batches of update ``index``, sum over ranks, step. A loss, log-probability or
-        gradient that is not finite anywhere skips the update on every rank, and is counted."""
+        gradient that is not finite anywhere skips the update on every rank, and is counted; so is one in which masks
+        of this moment have left no token."""
         work = _Update(self, batch, index, prepared, meter, anchor, clip_scale)
         total, finite = work.accumulate()
-        sums = self._ranks.sum_values(total, float(not finite), work.entropy_sum, float(work.num_tokens))
+        counts = (float(not finite), work.entropy_sum, float(work.num_tokens), float(work.num_active))
+        sums = self._ranks.sum_values(total, *counts)
         if sums[1]:
             self._optimizer.zero_grad()
             meter.num_nonfinite += 1
+            return
+        if not sums[4] and self._objective.all_corrected:
+            self._optimizer.zero_grad()
+            meter.num_empty += 1
             return
         self._optimizer.sum_gradients(self._ranks)
         outcome = self._optimizer.apply()
@@ -88,6 +94,7 @@ class _Update:
         self.figures = UpdateFigures()
         self.entropy_sum = 0.0
         self.num_tokens = 0
+        self.num_active = 0  # tokens that loss weight and masks leave in the policy term
 
     def accumulate(self) -> tuple[float, bool]:
         """Gradients of all micro-batches; the loss so far, and whether everything was finite."""
@@ -170,6 +177,8 @@ class _Update:
         self, micro: MicroBatch, known: Prepared, scores: HeadScores, x: LossInputs, token_loss: TokenLoss
     ) -> None:
         seen, entropy = scores.logprob.detach(), scores.entropy.detach()
+        active = known.weight if x.correction_weight is None else known.weight * x.correction_weight
+        self.num_active += int(active.count_nonzero())
         self.entropy_sum += float(entropy.double().sum())
         self.num_tokens += len(seen)
         drift = (seen - known.behaviour).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
