@@ -202,7 +202,9 @@ class EvalSection(Section):
     samples_per_prompt: PositiveInt = Field(
         default=1, description="completions per held-out prompt (for mean@n and pass@k)"
     )
-    temperature: PositiveFloat = Field(default=1.0, description="temperature of evaluation completions")
+    temperature: NonNegativeFloat = Field(
+        default=1.0, description="temperature of evaluation completions; 0 = always the likeliest token"
+    )
 
 
 class CheckpointSection(Section):

@@ -29,6 +29,12 @@ def test_whole_numbers_pass_for_numbers_and_lists_for_pairs(write):
     assert recipe.run.steps == 7
 
 
+def test_only_an_evaluation_may_be_greedy(write):
+    assert load_recipe(write("a.yaml", "eval: {temperature: 0}\n")).eval.temperature == 0
+    with pytest.raises(ConfigError, match=r"sampling\.temperature: found 0 .*allowed: a number > 0"):
+        load_recipe(write("a.yaml", "sampling: {temperature: 0}\n"))
+
+
 def test_shorthands(write):
     recipe = load_recipe(write("a.yaml", "model: some/where\nalgorithm: {loss: cispo}\n"), ["model.dtype=bfloat16"])
     assert (recipe.model.path, recipe.model.dtype) == ("some/where", "bfloat16")
