@@ -179,8 +179,10 @@ def _critic(folder: str, recipe: Recipe, ranks: Ranks) -> Critic | None:
     if section is None:
         return None
     optimizer = recipe.optimizer.model_dump() | {"lr": section.lr, "max_grad_norm": section.max_grad_norm}
+    model = ValueModel.from_folder(folder, dtype=recipe.model.dtype, device=recipe.trainer.device)
+    _set_mode(model.body, recipe.model.gradient_checkpointing)
     return Critic(
-        ValueModel.from_folder(folder, dtype=recipe.model.dtype, device=recipe.trainer.device),
+        model,
         OptimizerSection(**optimizer),
         warmup=section.warmup,
         clip=section.clip,

@@ -51,3 +51,17 @@ def test_a_recipe_trains_the_policy(name, model_folder, make_groups):
     assert trainer.version == 2
     moved = [float((p.detach() - before[key]).abs().max()) for key, p in trainer._model.named_parameters()]
     assert min(moved) > 0
+
+
+def test_the_critic_recomputes_activations_too(model_folder, make_groups):
+    losses = {}
+    for checkpointing in ("false", "true"):
+        overrides = [*SMALL, "algorithm.value.pretrain_steps=0", f"model.gradient_checkpointing={checkpointing}"]
+        recipe = load_recipe("ppo", overrides)
+        trainer = PolicyTrainer(model_folder, recipe, total_steps=3)
+        builder = BatchBuilder(algorithm=recipe.algorithm, batch=recipe.batch, max_completion_tokens=64)
+        groups = make_groups(groups=16, size=2)
+        _, batch = builder.build(Cut(step=0, groups=tuple(groups)), lineage=0, max_lag=0)
+        assert trainer._critic.model.body.is_gradient_checkpointing is (checkpointing == "true")
+        losses[checkpointing] = trainer.step(batch).metrics["value/loss"]
+    assert losses["true"] == pytest.approx(losses["false"], rel=1e-5)
