@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 TORCH_FLAGS := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX),)
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-learning check bench install base-model venv-trl venv-peers test-peers clean
+.PHONY: demo test test-learning test-nightly check bench install base-model venv-trl venv-peers test-peers clean
 
 demo: install
 	$(BIN)/headrace demo
@@ -18,6 +18,10 @@ test: install
 # Every recipe trains the bundled model upward: about a quarter of an hour.
 test-learning: install
 	$(BIN)/python -m pytest tests/learning
+
+# 10,000 hostile samples through the verifier pool, instead of the 450 of `make test`: about twenty minutes.
+test-nightly: install
+	HEADRACE_NIGHTLY=1 $(BIN)/python -m pytest tests/unit/verifiers/test_pool_hostile.py
 
 check: install
 	$(BIN)/ruff check .

@@ -133,12 +133,13 @@ def _assert(source: Any, who: str, tolerance: float | None) -> AssertTest:
     if not isinstance(source, str):
         raise TestsFault(f"{who}: assert must be a text.")
     text = source.strip()
+    faults = []
     for candidate in (text, f"assert {text}"):
         try:
             return AssertTest(candidate, rewrite(candidate), tolerance)
         except (SyntaxError, ValueError) as error:
-            fault = error
-    raise TestsFault(f"{who}: the assert cannot be read: {fault}.")
+            faults.append(error)
+    raise TestsFault(f"{who}: the assert cannot be read: {faults[0]}.")
 
 
 def _tolerance(value: Any, who: str) -> float | None:

@@ -36,6 +36,7 @@ class _Job:
     future: asyncio.Future[Verdict]
     attempts: int = 0  # times it was the item at which a process ended
     unread: int = 0  # times a process ended with it before anything was judged
+    alone: bool = False  # a process ended with it: from now on it is nobody else's company
 
 
 class VerifierPool:
@@ -178,9 +179,12 @@ class VerifierPool:
             size = min(share, MAX_BATCH, max(1, int(BATCH_S / max(self.stats.typical_s, 1e-6))))
             batch = self._handed[worker]
             while self._jobs and len(batch) < size:
+                if batch and self._jobs[0].alone:
+                    break
                 job = self._jobs.popleft()
                 if not job.future.done():
                     batch[len(batch)] = job
+                    size = 1 if job.alone else size
             if not batch:
                 self._idle[worker] = woken
                 return
@@ -192,6 +196,7 @@ class VerifierPool:
         while True:
             await asyncio.sleep(min(0.1, max(0.01, self.time_limit_s / 20)))
             for worker, jobs in list(self._handed.items()):
+                worker.hang_up_if_ended()
                 if jobs and not worker.killed_for:
                     limits_s = {item: job.limit_s for item, job in jobs.items()}
                     worker.killed_for = over_limit(worker, limits_s, self.memory_limit_mb)
@@ -212,6 +217,7 @@ class VerifierPool:
         culprit = jobs.get(current)
         self.stats.count_end(worker.killed_for)
         for job in reversed(jobs.values()):
+            job.alone = True
             job.attempts += job is culprit
             job.unread += culprit is None
             if job.attempts < MAX_ATTEMPTS and job.unread < MAX_FAILED_STARTS:

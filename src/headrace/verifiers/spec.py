@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headrace.config.sections import CodeSection, Recipe
 from headrace.errors import ConfigError, nearest
 from headrace.protocols import Verifier
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a verifier process needs no recipe, and starts in half the time without
+    from headrace.config.sections import Recipe
     from headrace.verifiers.code import CodeOptions
 
 TEXT_VERIFIERS = ("exact", "number", "math")
@@ -114,6 +114,8 @@ def code_options(options: Mapping[str, Any]) -> CodeOptions:
 
 
 def _code_section(recipe: Recipe) -> dict[str, Any]:
+    from headrace.config.sections import CodeSection
+
     section = recipe.reward.code or CodeSection()
     return {**section.model_dump(), "total_s": recipe.reward.time_limit_s}
 

@@ -101,6 +101,11 @@ class WorkerProcess:
         item, since = self._progress.read()
         return time.monotonic() - (since if item != IDLE else self._sent_s)
 
+    def hang_up_if_ended(self) -> None:
+        """Close the connection of a process that is no more: one that it started may still hold the other end."""
+        if self.process.poll() is not None:
+            self._writer.transport.abort()
+
     @property
     def resident_bytes(self) -> int:
         """Memory the process has in RAM."""

@@ -6,7 +6,6 @@ program, what one test feeds it, and a pipe for what it answers.
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import signal
@@ -55,7 +54,6 @@ def _settle(request: dict[str, Any], fds: tuple[int, int, int, int], parent: int
         signal.signal(number, signal.SIG_DFL if number != signal.SIGPIPE else signal.SIG_IGN)
     _limit(request)
     _streams()
-    gc.collect()
     seccomp.install()
 
 

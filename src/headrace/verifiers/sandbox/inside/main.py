@@ -7,6 +7,7 @@ the temporary folder and ends: nothing of a program remains in the process that 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import marshal
 import os
@@ -46,6 +47,7 @@ def main(arguments: list[str]) -> None:
     for name in WARM.split():
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    gc.freeze()  # the collector of a fork need not look at what all forks share
     sys.path[:] = [path for path in sys.path if path not in ("", os.path.dirname(os.path.dirname(__file__)))]
     _send(b"ready" if closed_off else b"ready, files open")
     _serve(folder)
