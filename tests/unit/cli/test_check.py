@@ -107,3 +107,39 @@ def test_texts_of_an_interruption_are_tried_with_the_models_tokenizer(check):
     assert "takes up to 28 tokens (high 10 + 10 of the injected text + answer_tokens 8)" in out
     code, out = check(rows(40), *part, limits[0], "eval.num_prompts=4")
     assert code == 0
+
+
+def code_rows(count, test):
+    return [
+        {"prompt": f"add {i}", "answer": json.dumps([test]), "solution": "add = lambda a, b: a + b"}
+        for i in range(count)
+    ]
+
+
+def test_code_says_how_programs_are_shut_in(check):
+    code, out = check(code_rows(20, {"call": "add", "args": [1, 2], "expect": 3}), "eval.num_prompts=2", reward="code")
+    assert code == 0
+    assert "code isolation: " in out
+    assert "18 rows tried, 0 gold answers not accepted" in out
+
+
+def test_code_rows_whose_solution_fails_or_whose_tests_are_no_tests(check):
+    code, error = check(code_rows(20, {"call": "add", "args": [1, 2], "expect": 4}), reward="code")
+    assert code == 2
+    assert "(wrong value (test 1 of 1))" in error
+    code, error = check(code_rows(20, {"call": "add"}), reward="code")
+    assert code == 2
+    assert "the tests: test 1: a call needs what is expected of it" in error
+
+
+def test_asserts_beside_the_program_are_counted(check):
+    test = {"assert": "x = 1\nassert add(x, 1) == 2"}
+    code, out = check(code_rows(20, test), "eval.num_prompts=2", reward="code")
+    assert code == 0
+    assert "18 asserts of 18 rows cannot be rewritten" in " ".join(out.split())
+
+
+def test_isolation_without_programs_is_a_mistake(check):
+    code, error = check(rows(20), "reward.code.isolation=rlimits")
+    assert code == 2
+    assert "reward.code fights reward.verifier 'number'" in error
