@@ -19,7 +19,7 @@ test: install
 test-learning: install
 	$(BIN)/python -m pytest tests/learning
 
-# 10,000 hostile samples through the verifier pool, instead of the 450 of `make test`: about twenty minutes.
+# 10,000 hostile samples through the verifier pool, instead of the 850 of `make test`: about three minutes.
 test-nightly: install
 	HEADRACE_NIGHTLY=1 $(BIN)/python -m pytest tests/unit/verifiers/test_pool_hostile.py
 

@@ -18,6 +18,7 @@ from headrace.errors import VerifierBroken
 from headrace.records import Verdict
 from headrace.verifiers.pool_limits import over_limit, trim
 from headrace.verifiers.pool_stats import PoolStats
+from headrace.verifiers.scratch import sweep
 from headrace.verifiers.spec import VerifierSpec
 from headrace.verifiers.worker_process import WorkerGone, WorkerProcess
 
@@ -81,6 +82,7 @@ class VerifierPool:
 
     async def start(self) -> None:
         """Start all processes. Raises ``VerifierBroken`` with the reason when the verifier cannot be built."""
+        sweep()
         first = await asyncio.gather(*(self._launch() for _ in range(self.num_workers)), return_exceptions=True)
         for failure in first:
             if isinstance(failure, BaseException):

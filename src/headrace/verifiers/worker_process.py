@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import pickle
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ from typing import Any, Literal
 
 from headrace.records import Verdict
 from headrace.verifiers import process_tree
-from headrace.verifiers.sandbox.inside.keeper import wipe
+from headrace.verifiers.scratch import Scratch
 from headrace.verifiers.spec import VerifierSpec
 from headrace.verifiers.wire import HEADER, IDLE, ProgressPage, unpack_verdicts
 
@@ -146,8 +144,8 @@ class WorkerProcess:
 class _Home:
     """A process with what has to go with it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, folder: str) -> None:
-        self.process, self._mark, self._folder = process, mark, folder
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, scratch: Scratch) -> None:
+        self.process, self._mark, self._scratch = process, mark, scratch
 
     def kill(self) -> None:
         """Everything at once, while the process that leads to the others is still there."""
@@ -157,17 +155,15 @@ class _Home:
         process_tree.end(self.process.pid, self._mark)
         self.process.kill()
         code = self.process.wait()
-        with contextlib.suppress(OSError):
-            wipe(self._folder)
-            os.rmdir(self._folder)
+        self._scratch.remove()
         return code
 
 
 def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> _Home:
     package_parent = str(Path(__file__).resolve().parents[2])
     paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
-    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="headrace-verifier-")
-    own = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": folder, process_tree.MARK: mark}
+    mark, scratch = uuid.uuid4().hex, Scratch()
+    own = {"PYTHONPATH": os.pathsep.join(paths), "TMPDIR": scratch.path, process_tree.MARK: mark}
     # -P: files beside the user's recipe must not stand in for the standard library.
     command = [
         sys.executable,
@@ -189,9 +185,9 @@ def _spawn(sock_fd: int, progress_fd: int, log_path: str | None) -> _Home:
             pass_fds=(sock_fd, progress_fd),
             start_new_session=True,
         )
-        return _Home(process, mark, folder)
+        return _Home(process, mark, scratch)
     except BaseException:
-        os.rmdir(folder)
+        scratch.remove()
         raise
     finally:
         if log:

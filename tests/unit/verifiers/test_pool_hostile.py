@@ -1,4 +1,4 @@
-"""The pool under fire. CI tries 450 samples; ``make test-nightly`` (HEADRACE_NIGHTLY=1) 10,000."""
+"""The pool under fire. CI tries 850 samples; ``make test-nightly`` (HEADRACE_NIGHTLY=1) 10,400."""
 
 import asyncio
 import os

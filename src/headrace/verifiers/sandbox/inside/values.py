@@ -14,7 +14,7 @@ from typing import Any
 MAX_DEPTH = 100
 _PLAIN = 1 << 63
 _DICTS = ("Counter", "OrderedDict", "defaultdict")
-"""Dicts of ``collections``, which cross as dicts; so does a named tuple of no other kind as nothing at all."""
+"""Dicts of ``collections``, which cross as dicts."""
 
 
 class NotPlainError(ValueError):
