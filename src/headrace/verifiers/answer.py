@@ -6,6 +6,8 @@ import re
 import unicodedata
 from fractions import Fraction
 
+from headrace.verifiers.math_options import AnswerSource, Percent
+
 _MAX_DIGITS = 4000
 """Longer numbers count as unreadable: Python refuses them by default, and no task asks for them."""
 
@@ -26,10 +28,13 @@ _DASHES = str.maketrans({"−": "-", "–": "-", "‒": "-", "﹣": "-"})
 
 def after_thinking(text: str) -> str | None:
     """What stands after the last ``</think>``; the whole text without thinking; None when thinking never ended."""
-    _, closed, tail = text.rpartition("</think>")
-    if closed:
-        return tail
-    return None if "<think>" in text else text
+    tail = text[text.rfind("</think>") + len("</think>") :] if "</think>" in text else text
+    return None if "<think>" in tail else tail
+
+
+def answer_text(text: str, source: AnswerSource) -> str | None:
+    """Where the answer is looked for: 'after_think' as ``after_thinking`` says, 'anywhere' in the whole text."""
+    return text if source == "anywhere" else after_thinking(text)
 
 
 def after_marker(text: str, marker: str) -> str | None:
@@ -77,12 +82,21 @@ def parse_number(text: str) -> tuple[Fraction, bool] | None:
     return -value if negative else value, match["percent"] is not None
 
 
-def same_number(answer: tuple[Fraction, bool], gold: tuple[Fraction, bool]) -> bool:
-    """Exact equality; a percentage equals the same number without the sign, and its hundredth (35 % = 35 = 0.35)."""
-    (a, a_percent), (g, g_percent) = answer, gold
+def as_gold(answer: tuple[Fraction, bool], gold: tuple[Fraction, bool], percent: Percent) -> list[Fraction]:
+    """The values an answer may stand for beside a gold; both come as (value, written with a percent sign).
+
+    With a percent sign on one side only, 'same_number' reads 35 % as 35 and as 0.35, 'hundredth' as 0.35 alone.
+    """
+    (a, a_percent), (_, g_percent) = answer, gold
     if a_percent == g_percent:
-        return a == g
-    return a == g or (a / 100 == g if a_percent else g / 100 == a)
+        return [a]
+    scaled = a / 100 if a_percent else a * 100
+    return [scaled, a] if percent == "same_number" else [scaled]
+
+
+def same_number(answer: tuple[Fraction, bool], gold: tuple[Fraction, bool], percent: Percent = "same_number") -> bool:
+    """Exact equality of two numbers, percent signs read as ``as_gold`` says."""
+    return gold[0] in as_gold(answer, gold, percent)
 
 
 def _plain(text: str) -> str:

@@ -12,6 +12,7 @@ from headrace.protocols import Verifier
 if TYPE_CHECKING:  # a verifier process needs no recipe, and starts in half the time without
     from headrace.config.sections import Recipe
     from headrace.verifiers.code import CodeOptions
+    from headrace.verifiers.math_options import MathOptions
 
 TEXT_VERIFIERS = ("exact", "number", "math")
 VERIFIERS = (*TEXT_VERIFIERS, "code")
@@ -20,7 +21,8 @@ VERIFIERS = (*TEXT_VERIFIERS, "code")
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
     """``name`` is 'exact', 'number', 'math', 'code', 'reasoning_gym/GENERATOR' or a function ('file.py:f',
-    'package.module:f'). ``options`` of 'code': keys of ``reward.code``, and ``total_s`` for all tests together."""
+    'package.module:f'). ``options`` of 'code': keys of ``reward.code``, and ``total_s`` for all tests together; of the
+    text verifiers: fields of ``MathOptions``."""
 
     name: str
     prompt_column: str = "prompt"
@@ -67,15 +69,15 @@ def make_verifier(spec: VerifierSpec) -> Verifier:
     if spec.name == "exact":
         from headrace.verifiers.exact import ExactVerifier
 
-        return ExactVerifier(spec.answer_column)
+        return ExactVerifier(spec.answer_column, math_options(spec))
     if spec.name == "number":
         from headrace.verifiers.number import NumberVerifier
 
-        return NumberVerifier(spec.answer_column, marker=spec.options.get("marker"))
+        return NumberVerifier(spec.answer_column, marker=spec.options.get("marker"), options=math_options(spec))
     if spec.name == "math":
         from headrace.verifiers.math import MathVerifier
 
-        return MathVerifier(spec.answer_column)
+        return MathVerifier(spec.answer_column, math_options(spec))
     if spec.name == "code":
         from headrace.verifiers.code import CodeVerifier
 
@@ -92,6 +94,16 @@ def make_verifier(spec: VerifierSpec) -> Verifier:
         f"reward.verifier: found '{spec.name}'; allowed: {', '.join(VERIFIERS)}, or your function as "
         f"'file.py:name'.{nearest(spec.name, VERIFIERS)}"
     )
+
+
+def math_options(spec: VerifierSpec) -> MathOptions:
+    """Options of the text verifiers from those of their spec. Raises ``ConfigError`` for a value of no use."""
+    from headrace.verifiers.math_options import KEYS, MathOptions
+
+    try:
+        return MathOptions.of({key: spec.options[key] for key in KEYS if key in spec.options})
+    except ValueError as error:
+        raise ConfigError(f"options of verifier '{spec.name}': {error}") from None
 
 
 def code_options(options: Mapping[str, Any]) -> CodeOptions:
@@ -131,8 +143,9 @@ def gold_completion(spec: VerifierSpec, row: Mapping[str, Any]) -> str:
     if gold is None:
         return ""
     if spec.name == "math":
-        text = str(gold)
-        return text if "\\boxed" in text else f"\\boxed{{{text}}}"
+        from headrace.verifiers.math import gold_text
+
+        return f"\\boxed{{{gold_text(gold) or ''}}}"
     if spec.name == "number" and "#" not in str(gold):
         return f"#{gold}"
     if spec.name.startswith("reasoning_gym/"):
