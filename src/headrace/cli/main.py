@@ -64,6 +64,8 @@ def make_parser() -> argparse.ArgumentParser:
     forecast = _command(commands, "forecast", _forecast, "say what pass rate a run will have at a given compute")
     compare = _command(commands, "compare", _compare, "compare the curves of recipes: ceiling, efficiency, crossing")
 
+    _verify_options(_command(commands, "verify", _verify, "score rows of a file with any verifier"))
+
     train.add_argument("recipe", nargs="?", help="a YAML file or the name of a bundled recipe; not with --resume")
     train.add_argument("--resume", metavar="RUN", help="go on with the run in this folder, by its own recipe")
     for command in (demo, train):
@@ -95,6 +97,29 @@ def _study_options(sweep: argparse.ArgumentParser, ablate: argparse.ArgumentPars
         command.add_argument("--seeds", default="0,1,2", metavar="A,B", help="seeds of each variant (default: 0,1,2)")
         command.add_argument("--out", metavar="DIR", help="folder of the study; runs finished in it are kept")
         command.add_argument("--dry-run", action="store_true", help="check and list the variants, run nothing")
+
+
+def _verify_options(verify: argparse.ArgumentParser) -> None:
+    verify.add_argument("rows", metavar="IN.jsonl", help="a row a line: id, gold, response; for code: id, code, tests")
+    verify.add_argument(
+        "--verifier",
+        required=True,
+        metavar="NAME",
+        help="math, number, exact, code, or your function (module:function)",
+    )
+    verify.add_argument("--json", metavar="OUT.jsonl", help="write the verdicts there (default: standard output)")
+    verify.add_argument("--keep-going", action="store_true", help="score the other rows when one is malformed")
+    verify.add_argument("--workers", type=_positive, default=1, metavar="N", help="verifier processes (default: 1)")
+    verify.add_argument(
+        "--time-limit", type=float, metavar="S", help="seconds for one judgement (default: 0.9; 10 for code, functions)"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: 1 or more")
+    return number
 
 
 def _curve_options(
@@ -216,6 +241,12 @@ def _ablate(options: argparse.Namespace) -> int:
     from headrace.cli.ablate import run_ablate
 
     return run_ablate(options)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from headrace.cli.verify import run_verify
+
+    return run_verify(options)
 
 
 def _recipes(options: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ OPTIONS = {
     "sweep": sorted(["--baseline", "--dry-run", "--out", "--seeds", "overrides", "recipe"]),
     "ablate": sorted(["--dry-run", "--out", "--parts", "--seeds", "overrides", "recipe"]),
     "recipes": [],
+    "verify": ["--json", "--keep-going", "--time-limit", "--verifier", "--workers", "rows"],
     "fit": sorted([*CURVE, "--plot", "--backtest"]),
     "forecast": sorted([*CURVE, "--margin", "--at", "--budget", "--target"]),
     "compare": sorted([*CURVE, "--plot", "--margin", "--at"]),
