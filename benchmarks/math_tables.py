@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/math_tables.py PLACE... --json OUT [--show]
 
 A PLACE is a test folder of math-verify (``tests/`` of its source archive: the rows of its parametrised tests are read,
-nothing there is run) or a JSON file with a list of ``{"output", "target", "expected": "C" | "I"}`` (the form of
-inspect_ai's ``math_cases.json``). math-verify alone is ``verify(parse(gold), parse(answer))`` with its own time limits.
+nothing there is run), a JSON file with a list of ``{"output", "target", "expected": "C" | "I"}`` (the form of
+inspect_ai's ``math_cases.json``), or a JSONL file of rows as for ``headrace verify`` with one more field, ``right``. math-verify alone is ``verify(parse(gold), parse(answer))`` with its own time limits.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def main() -> None:
 
 
 def _rows(place: Path) -> Iterator[Row]:
+    if place.suffix == ".jsonl":
+        for line in place.read_text().splitlines():
+            case = json.loads(line)
+            yield Row(place.name, str(case["gold"]), case["response"], case["right"])
+        return
     if place.is_file():
         for case in json.loads(place.read_text()):
             yield Row(place.name, case["target"], case["output"], case["expected"] == "C")

@@ -111,7 +111,7 @@ def _verify_options(verify: argparse.ArgumentParser) -> None:
     verify.add_argument("--keep-going", action="store_true", help="score the other rows when one is malformed")
     verify.add_argument("--workers", type=_positive, default=1, metavar="N", help="verifier processes (default: 1)")
     verify.add_argument(
-        "--time-limit", type=float, metavar="S", help="seconds for one judgement (default: 0.9; 10 for code, functions)"
+        "--time-limit", type=float, metavar="S", help="seconds for one judgement (default: 10; at most 1 for text)"
     )
 
 

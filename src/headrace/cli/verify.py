@@ -20,8 +20,8 @@ from headrace.records import Verdict
 from headrace.verifiers.pool import VerifierPool
 from headrace.verifiers.spec import VerifierSpec, gold_completion
 
-TEXT_LIMIT_S, OTHER_LIMIT_S = 0.9, 10.0
-"""Default time limits of one judgement, of the text verifiers and of all others (code has its own inside)."""
+TIME_LIMIT_S = 10.0
+"""Default limit of one judgement. The spec shortens it for text, and code has its own inside."""
 
 MALFORMED = 2
 
@@ -35,8 +35,7 @@ def run_verify(options: argparse.Namespace) -> int:
         raise DataError(f"{malformed[0]}{more} --keep-going scores the others.")
     with ExitStack() as stack:
         out = stack.enter_context(_opened(options.json)) if options.json else sys.stdout
-        limit = options.time_limit or (TEXT_LIMIT_S if spec.judges_text else OTHER_LIMIT_S)
-        verdicts = asyncio.run(judge_rows(spec, rows, options.workers, limit))
+        verdicts = asyncio.run(judge_rows(spec, rows, options.workers, options.time_limit or TIME_LIMIT_S))
         for row, verdict in zip(rows, verdicts, strict=True):
             out.write(json.dumps(as_row(row, verdict)) + "\n")
     for mistake in malformed:

@@ -37,6 +37,7 @@ def fights(recipe: Recipe) -> list[str]:
         _waits,
         _task,
         _code,
+        _math,
     )
     return [sentence for rule in rules for sentence in rule(recipe)]
 
@@ -156,6 +157,15 @@ def _task(recipe: Recipe) -> list[str]:
             "'number', 'math', 'code', or your function as 'file.py:name'."
         )
     return sentences
+
+
+def _math(recipe: Recipe) -> list[str]:
+    if recipe.reward.math is None or recipe.reward.verifier in ("math", "number", "exact"):
+        return []
+    return [
+        f"reward.math fights reward.verifier '{recipe.reward.verifier}', which does not read it; allowed: "
+        "reward.verifier 'math', 'number' or 'exact', or no reward.math."
+    ]
 
 
 def _code(recipe: Recipe) -> list[str]:

@@ -89,6 +89,24 @@ class CodeSection(Section):
     )
 
 
+class MathSection(Section):
+    """Verifiers 'math', 'number' and 'exact': what settles cases that graders judge differently. A row's own fields of
+    these names go before these."""
+
+    tolerance: str | None = Field(
+        default=None, pattern=r"^\d{1,12}(\.\d{1,12})?%?$", description="'10%' of the gold, or an absolute number"
+    )
+    rounding_digits: Annotated[int, Field(ge=0, le=30)] = Field(
+        default=6, description="'math': a decimal may be the gold rounded to this many decimals, or more"
+    )
+    percent: Literal["same_number", "hundredth"] = Field(
+        default="same_number", description="35% is 35 and 0.35, or 0.35 alone"
+    )
+    answer_source: Literal["after_think", "anywhere"] = Field(
+        default="after_think", description="whether an answer in the thinking counts"
+    )
+
+
 class RewardSection(Section):
     """How completions are judged."""
 
@@ -103,6 +121,7 @@ class RewardSection(Section):
         default=5.0, description="time limit of one verification, enforced from outside"
     )
     max_error_frac: Fraction = Field(default=0.05, description="stop when more than this share of verifications breaks")
+    math: MathSection | None = Field(default=None, description="verifiers 'math', 'number', 'exact': their options")
     code: CodeSection | None = Field(default=None, description="verifier 'code': isolation and limits of programs")
 
 

@@ -39,7 +39,7 @@ OTHER = "another answer"
 def difference(answer: str, gold: str, options: MathOptions | None = None) -> str | None:
     """None when both mean the same, else the reason why the answer is not right."""
     if len(answer) > MAX_CHARACTERS or len(gold) > MAX_CHARACTERS:
-        return None if answer.strip() == gold.strip() else "the answer is too long"
+        return None if answer.split() == gold.split() else "the answer is too long"
     if _nesting(answer) > _MAX_NESTING:
         return None if answer.strip() == gold.strip() else "nested too deeply"
     answer, gold = normalise(answer), normalise(gold)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # a verifier process needs no recipe, and starts in half the 
 TEXT_VERIFIERS = ("exact", "number", "math")
 VERIFIERS = (*TEXT_VERIFIERS, "code")
 
+TEXT_LIMIT_S = 1.0
+"""No answer is worth more: what is readable takes milliseconds, and what would take for ever is wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerifierSpec:
@@ -39,7 +42,10 @@ class VerifierSpec:
         return self.judges_text or (self.name == "code" and bool(row.get(self._solution_column)))
 
     def outer_limit_s(self, row: Mapping[str, Any], time_limit_s: float) -> float:
-        """When a judgement is ended from outside. Code ends its programs itself, at limits that rows may set."""
+        """When a judgement is ended from outside: text at ``TEXT_LIMIT_S`` or before. Code ends its programs itself, at
+        limits that rows may set."""
+        if self.judges_text:
+            return min(time_limit_s, TEXT_LIMIT_S)
         if self.name != "code":
             return time_limit_s
         from headrace.verifiers.code import outer_limit_s
@@ -55,7 +61,7 @@ def spec_of(recipe: Recipe) -> VerifierSpec:
     """The verifier of a recipe; ``reward.verifier: task`` is the task's own."""
     name = recipe.reward.verifier
     if name != "task":
-        options = _code_section(recipe) if name == "code" else {}
+        options = _code_section(recipe) if name == "code" else _math_section(recipe)
         return VerifierSpec(name, recipe.task.prompt_column, recipe.task.answer_column, options)
     if recipe.task.name == "arithmetic":
         return VerifierSpec("number", options={"marker": "#"})
@@ -130,6 +136,10 @@ def _code_section(recipe: Recipe) -> dict[str, Any]:
 
     section = recipe.reward.code or CodeSection()
     return {**section.model_dump(), "total_s": recipe.reward.time_limit_s}
+
+
+def _math_section(recipe: Recipe) -> dict[str, Any]:
+    return {} if recipe.reward.math is None else recipe.reward.math.model_dump(exclude_none=True)
 
 
 def gold_completion(spec: VerifierSpec, row: Mapping[str, Any]) -> str:

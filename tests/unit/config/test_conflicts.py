@@ -35,6 +35,7 @@ FIGHTS = {
         "reward: {time_limit_s: 60}",
         ["reward.time_limit_s 60", "run.timeout_s 120"],
     ),
+    "options of a verifier that does not run": ("reward: {math: {percent: hundredth}}", ["reward.math", "'task'"]),
     "file task without a file": ("task: file\nreward: exact", ["task.name 'file' needs task.path"]),
     "file task without a verifier": ("task: {name: file, path: a.jsonl}", ["needs reward.verifier"]),
 }

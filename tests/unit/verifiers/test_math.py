@@ -4,8 +4,10 @@ import math
 
 import pytest
 
+from headrace.config.load import load
 from headrace.verifiers.math import MathVerifier, gold_text
 from headrace.verifiers.math_options import MathOptions
+from headrace.verifiers.spec import VerifierSpec, gold_completion, make_verifier, math_options, spec_of
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +98,24 @@ def test_floods_have_no_answer_that_is_right(verifier, repeated):
 
 def test_a_response_of_many_megabytes_is_refused(verifier):
     assert judge(verifier, "a" * 5_000_000, "7").reason == "the response is too long"
+
+
+def test_options_come_from_the_recipe(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "task: {name: file, path: a.jsonl}\nreward: {verifier: math, math: {percent: hundredth, tolerance: 10%}}\n"
+    )
+    spec = spec_of(load(tmp_path / "a.yaml", []).recipe)
+    assert math_options(spec) == MathOptions(percent="hundredth", tolerance="10%")
+    assert make_verifier(spec)("\\boxed{220}", {"answer": "200"}).passed
+
+
+def test_no_recipe_gives_text_more_than_a_second():
+    assert VerifierSpec("math").outer_limit_s({}, 5.0) == 1.0
+    assert VerifierSpec("exact").outer_limit_s({}, 0.2) == 0.2
+    assert VerifierSpec("mine.py:f").outer_limit_s({}, 5.0) == 5.0
+
+
+def test_a_gold_in_the_form_the_verifier_reads():
+    spec = VerifierSpec("math")
+    for gold in ("5", "20 + 11\n#### 31", "so \\boxed{\\{1,2\\}}", 0.5):
+        assert make_verifier(spec)(gold_completion(spec, {"answer": gold}), {"answer": gold}).passed
