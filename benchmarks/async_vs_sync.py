@@ -87,8 +87,8 @@ IDLE = Setting(
         "batch.group_size=8",
         f"sampling.max_completion_tokens={LONGEST}",
     ),
-    # Sequences that wait for their environment hold no slot, but many are under way. A long completion and its wait take
-    # about 3 s, fifteen steps of the faster side: with a bound of 12 both sides waited for it a quarter of their time.
+    # Sequences that wait for their environment hold no slot, but many are under way. A long completion and its wait
+    # take about 3 s, fifteen steps: with a bound of 12 both sides waited for it a quarter of their time.
     async_overrides=("async.max_lag=24", "generator.num_slots=192", "async.max_ready_batches=24"),
     factory="async_vs_sync:controller",
     steps=60,
