@@ -20,7 +20,8 @@ from statistics import median
 from typing import Any, Protocol
 
 from headrace.config.load import load_recipe
-from headrace.config.sections import CISPO, Recipe
+from headrace.config.losses import CISPO
+from headrace.config.sections import Recipe
 from headrace.models.locate import resolve_model
 from headrace.tracking.rollout_store import read_rollouts
 
