@@ -4,7 +4,8 @@
 
 A PLACE is a test folder of math-verify (``tests/`` of its source archive: the rows of its parametrised tests are read,
 nothing there is run), a JSON file with a list of ``{"output", "target", "expected": "C" | "I"}`` (the form of
-inspect_ai's ``math_cases.json``), or a JSONL file of rows as for ``headrace verify`` with one more field, ``right``. math-verify alone is ``verify(parse(gold), parse(answer))`` with its own time limits.
+inspect_ai's ``math_cases.json``), or a JSONL file of rows as for ``headrace verify`` with one more field, ``right``.
+math-verify alone is ``verify(parse(gold), parse(answer))`` with its own time limits.
 """
 
 from __future__ import annotations

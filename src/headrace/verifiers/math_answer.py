@@ -46,6 +46,7 @@ _PROSE = re.compile(
     re.IGNORECASE,
 )
 _LATEX_WORDS = re.compile(r"\\[A-Za-z]+(?:\s*\{[^{}]*\})?")
+_TURN_END = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end_of_text)\|>|</s>|<eos>")
 _SHORT = 200  # characters; a longer text without any formula or number is not an answer
 _MAX_JOINED = 200  # boxes that may form one answer
 _TAIL = 20_000  # characters at the end in which an answer without a box is looked for
@@ -70,7 +71,7 @@ def extract(text: str) -> Extracted:
         return Extracted(None, "the response is too long")
     if _BOX.search(text):
         return _from_boxes(text)
-    text = text[-_TAIL:]
+    text = _TURN_END.split(text[-_TAIL:])[0]
     tagged = _TAGGED.findall(text)
     if tagged:
         return _some(tagged[-1])

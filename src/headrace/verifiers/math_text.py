@@ -90,8 +90,8 @@ _MACRO = re.compile(r"\\(" + "|".join(sorted(_MACROS, key=len, reverse=True)) + 
 _FUNCTIONS = "arcsin|arccos|arctan|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min|gcd|lcm"
 _PLAIN_FUNCTION = re.compile(rf"(?<![\\A-Za-z{{])({_FUNCTIONS})(?![A-Za-z])")
 _PLAIN_INFINITY = re.compile(r"(?<![\\A-Za-z])(?:infinity|infty|inf|oo)(?![A-Za-z])", re.IGNORECASE)
-_GROUPED = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\,|\{,\}| )\d{3})+)(?![\d])")
-_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
+_GROUPED = re.compile(r"(?<![\d.,])(\d{1,3})((?:(?:\\,|\s?\{\s*,\s*\}\s?| )\d{3})+)(?![\d])")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)\{\s*,\s*\}(?=\d)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|dot|bar)\s*\{?(\d+)\}?(?:(\d*)\\dot\s*\{?(\d)\}?)?")
 _MAX_CYCLE = 200
 _FRACTION = re.compile(r"\\frac(?![A-Za-z])\s*")

@@ -53,6 +53,7 @@ NAMED = {
     "答案是3或4": "3或4",
     "<answer>41</answer> no: <answer>42</answer>": "42",
     "#### 42": "42",
+    "The answer is 42.<|im_end|>\n<|im_start|>user\nAnd 43?": "42",
 }
 UNNAMED = {
     "first $1$ and then $2$": "2",
