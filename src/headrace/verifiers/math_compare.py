@@ -33,6 +33,7 @@ _MAX_NESTING = 100
 _MAX_ITEMS = 200
 _MAX_DEPTH = 6
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+_ALL, _ALL_WORDS = "\\mathbb{R}", ("all real numbers", "all reals", "全体实数", "all real numbers x")
 OTHER = "another answer"
 
 
@@ -60,6 +61,12 @@ def has_a_value(text: str) -> bool:
     return not re.search(r"\\frac\{[^{}]*\}\{0\}|/\s*0(?![.\d])", text)
 
 
+def _point(text: str, other: str) -> str:
+    """``P(3, -4)`` without its name where the other side is a bare tuple."""
+    named = re.fullmatch(r"[A-Z]'?\s*(\(.*\))", text)
+    return named[1] if named and row(named[1]) is not None and row(other) is not None else text
+
+
 def _nesting(text: str) -> int:
     depth = deepest = 0
     for char in text:
@@ -80,6 +87,8 @@ class _Comparison:
             return False
         if squash(answer) == squash(gold):
             return has_a_value(answer)
+        answer, gold = (_ALL if words(side) in _ALL_WORDS else side for side in (answer, gold))
+        answer, gold = _point(answer, gold), _point(gold, answer)
         special = same_special(answer, gold, lambda a, g: self.same(normalise(a), normalise(g), depth + 1))
         if special is not None:
             return special

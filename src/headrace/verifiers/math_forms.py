@@ -66,6 +66,8 @@ def uniform(names: Sequence[str]) -> bool:
 def settled(text: str) -> list[str] | str:
     """A chain without its intermediate steps: ``x = 5+6 = 11`` is ``x = 11``, ``1/3 \\approx 0.33`` is 1/3."""
     sides = relation(text)
+    if sides[:2] == ["", "\\approx"]:
+        sides = sides[2:]
     if "\\approx" in sides[1::2]:
         at = sides.index("\\approx")
         sides = [sides[0], "=", sides[2]] if at == 1 and is_name(sides[0]) else sides[:at]

@@ -90,16 +90,28 @@ def _one(text: str) -> list[Piece] | None:
 
 
 def _inequalities(text: str) -> RealSet | None:
-    """``1 < x \\le 2``, ``x < 1, x > 3`` (either one), ``x \\ne 3``, ``|x| < 2``."""
-    pieces: list[Piece] = []
-    variables = set()
-    for part in parts(text):
-        found = _chain(relation(part))
-        if found is None:
-            return None
-        variables.add(found[0])
-        pieces += found[1]
-    return RealSet(_merged(pieces), variables.pop()) if len(variables) == 1 else None
+    """``1 < x \\le 2``, ``x < 1, x > 3`` (either), ``x > 1, x < 3`` (both), ``x \\ne 3``, ``|x| < 2``."""
+    found = [_chain(relation(part)) for part in parts(text)]
+    sets = [_merged(one[1]) for one in found if one is not None]
+    variables = {one[0] for one in found if one is not None}
+    if len(sets) < len(found) or len(variables) != 1:
+        return None
+    result = sets[0]
+    for other in sets[1:]:  # conditions that overlap hold together, others are alternatives
+        both = _common(result, other)
+        result = both if both and both not in (result, other) else _merged([*result, *other])
+    return RealSet(result, variables.pop())
+
+
+def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    found = []
+    for a in one:
+        for b in other:
+            low, low_open = max((a.low, a.low_open), (b.low, b.low_open))
+            high, high_closed = min((a.high, not a.high_open), (b.high, not b.high_open))
+            if low < high or (low == high and not low_open and high_closed):
+                found.append(Piece(low, high, low_open, not high_closed))
+    return tuple(found)
 
 
 def _chain(sides: list[str]) -> tuple[str, list[Piece]] | None:

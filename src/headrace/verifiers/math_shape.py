@@ -127,7 +127,7 @@ def relation(text: str) -> list[str]:
 
 def is_name(text: str) -> bool:
     """Whether the left side of ``=`` only names what is asked for: ``x``, ``f(2)``, ``AB``, ``S_1:S_2``, ``(p, q)``."""
-    plain = re.sub(r"_(?:\{[^{}]*\}|\w)", "", text)
+    plain = re.sub(r"\^\{-1\}(?=\()|_(?:\{[^{}]*\}|\w)", "", text)
     plain = re.sub(r"(?<=[A-Za-z'])\s*\(-?[\d.]+\)", "", plain).replace("\\text", "")
     return bool(_NAME.fullmatch(plain)) and not re.search(r"\\(?:sqrt|sin|cos|tan|log|ln|sum|int|pi)\b", plain)
 

@@ -24,9 +24,17 @@ def same_single(answer: str, gold: str, options: MathOptions) -> bool:
     ours = measured(answer, single_letters=numeric(theirs.value) is not None)
     if ours.unit.known and not theirs.unit.known:
         theirs = measured(gold, single_letters=numeric(ours.value) is not None)
-    scale = factor(ours.unit, theirs.unit) or _angle(ours.unit, theirs.unit)
+    scale: Fraction | str | None = factor(ours.unit, theirs.unit) or _angle(ours.unit, theirs.unit)
     if scale is None:
         return False
+    angles = (ours.unit.name, theirs.unit.name)
+    if (
+        scale == 1
+        and "degree" in angles
+        and "" in angles
+        and "\\pi" in (ours.value if angles[0] == "" else theirs.value)
+    ):
+        scale = "\\cdot\\frac{180}{\\pi}" if angles[0] == "" else "\\cdot\\frac{\\pi}{180}"
     values = [spelled_number(side.value) or ungrouped(side.value) for side in (ours, theirs)]
     if ours.percent == theirs.percent:
         return _same_value(options, values[0], values[1], scale)

@@ -62,14 +62,21 @@ def same_texts(answer: str, gold: str) -> bool | None:
     """Whether two answers in words are the same; None when neither is one, or words stand around a number."""
     ours, theirs = words(answer), words(gold)
     if theirs is None:
-        return None if ours is None or _counts(answer) else _empty(ours, gold)
+        if ours is None or _counts(answer):
+            return None
+        return _empty(ours, gold) or ours == _loosely(gold)
     if ours == theirs:
         return True
     if _counts(gold):
         return None
     if ours is None:
-        return _empty(theirs, answer) or theirs == words(f"\\text{{{re.sub(r'[{}]', '', answer)}}}")
+        return _empty(theirs, answer) or theirs == _loosely(answer)
     return ours.replace(" ", "").replace("-", "") == theirs.replace(" ", "").replace("-", "")
+
+
+def _loosely(text: str) -> str | None:
+    """The words of a text even where they might be symbols: ``odd`` as ``\\text{odd}``."""
+    return words("\\text{" + re.sub(r"[{}]", "", text) + "}")
 
 
 def _counts(text: str) -> bool:

@@ -66,6 +66,7 @@ def read(text: str) -> Node:
 
 class _Reader:
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._bound: set[str] = set()  # running variables of sums: an i among them is no imaginary unit
         self._tokens, self._place = [*tokens, ("end", "")], 0
 
     @property
@@ -261,11 +262,26 @@ class _Reader:
     def _letter(self, depth: int) -> Node:
         name = self.take()
         subscript = self._subscript()
+        if name in self._bound and not subscript:
+            return Node("sym", (), name)
+        if name == "C" and self.at("sign", "(") and self._has_two_arguments():
+            return Node("binom", self._arguments(depth))
         if name == "e" and not subscript:
             return Node("const", (), "e")
         if name[0] in _LETTER_FUNCTIONS and self.at("sign", "("):
             return Node("call", self._arguments(depth), name + subscript)
         return Node("const", (), "i") if name == "i" and not subscript else Node("sym", (), name + subscript)
+
+    def _has_two_arguments(self) -> bool:
+        """Whether the bracket that opens here holds one comma, as that of ``C(5, 2)`` does. Nothing is read."""
+        depth = commas = 0
+        for place in range(self._place, len(self._tokens)):
+            word = self._tokens[place][1]
+            depth += (word in "([{") - (word in ")]}") if len(word) == 1 else 0
+            commas += depth == 1 and word == ","
+            if depth == 0:
+                break
+        return commas == 1
 
     def _named(self, word: str) -> Node:
         subscript = self._subscript()
@@ -382,5 +398,7 @@ class _Reader:
         self.expect("sign", "}")
         self.expect("sign", "^")
         high = self.argument(depth + 1)
+        self._bound.add(variable)
         body = self.product(depth + 1)
+        self._bound.discard(variable)
         return Node(word, (low, high, body), variable)

@@ -49,9 +49,10 @@ _VULGAR = re.compile("[¼-¾⅐-⅞]")
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|(?=\())")
 
 _UPRIGHT = re.compile(
-    r"\\(?:text(?:bf|it|rm|normal|sf|tt|sc)?|mathrm|math(?:bf|it|sf)(?!\s*\{\w\})|mbox|hbox|operatorname\*?|emph)\s*\{"
+    r"\\(?:text(?:bf|it|rm|normal|sf|tt|sc)?|mathrm|math(?:bf|it|sf)(?!\s*\{[A-Za-z]\})|mbox|hbox|operatorname\*?|emph)\s*\{"
 )
-_UPRIGHT_NUMBER = re.compile(r"\\text\{([^{}]*\d[^{}]*)\}")
+_UPRIGHT_NUMBER = re.compile(r"\\text\{([^{}]*\d[^{}]*|\w{1,2}(?:\s*(?:,|and|or|&)\s*\w{1,2})+)\}")
+_COLOURS = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}|\\underline(?![A-Za-z])|\\checkmark(?![A-Za-z])")
 _SIZES = re.compile(
     r"\\(?:left|right|middle|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits|boldsymbol|bm|rm|bf|it)(?![A-Za-z])"
 )
@@ -84,6 +85,8 @@ _MACROS = {
         "nonumber": "",
         "hfill": "",
         "approxeq": "\\approx ",
+        "pounds": "£",
+        "euro": "€",
     },
 }
 _MACRO = re.compile(r"\\(" + "|".join(sorted(_MACROS, key=len, reverse=True)) + r")(?![A-Za-z])")
@@ -111,6 +114,7 @@ def normalise(text: str) -> str:
         text = re.sub(r"\\\\(?=[A-Za-z(\[{%$])", r"\\", text)  # a backslash doubled on the way, by JSON or a prompt
     text = re.sub(r"\\!\s*", "", text).replace("\\left.", "").replace("\\right.", "")
     text = _strip_marks(text)
+    text = re.sub(r"\\text\s*\{\s*\\?\$\s*\}|\\text\s*\{\s*" + DOLLAR + r"\s*\}", DOLLAR, _COLOURS.sub("", text))
     text = _UPRIGHT.sub(r"\\text{", text)
     whole = _UPRIGHT_NUMBER.fullmatch(text.strip())
     text = whole[1] if whole else text
@@ -124,7 +128,9 @@ def normalise(text: str) -> str:
         else text
     )
     text = _REPEATING.sub(_as_fraction, text)
-    text = re.sub(r"\{([^{}]*)\\over\s([^{}]*)\}", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"\{([^{}]*)\\over(?![a-z])([^{}]*)\}", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"^([^{}]*)\\over(?![a-z])([^{}]*)$", r"\\frac{\1}{\2}", text)
+    text = re.sub(r"\{([^{}]*)\\choose(?![a-z])([^{}]*)\}", r"\\binom{\1}{\2}", text)
     text = _JOIN.sub(",", text)
     text = _relations(text)
     text = _braced_fractions(_powers(_plain_functions(text)))
@@ -149,7 +155,9 @@ def _strip_marks(text: str) -> str:
     text = text.strip().strip("`").strip()
     while len(text) > 4 and text.startswith("**") and text.endswith("**"):
         text = text[2:-2].strip()
-    text = text.replace("**", "^")
+    if (len(text) > 2 and text[0] == text[-1] and text[0] in '*"') or (text[:1], text[-1:]) == ("“", "”"):
+        text = text[1:-1]
+    text = re.sub(r"^第\s*(?=\d)", "", text).replace("**", "^")
     text = re.sub(r"\\[()\[\]]", " ", text)
     text = text.replace("\\$", DOLLAR)
     if text.count("$") == 1:  # one sign is money, two are the ends of a formula

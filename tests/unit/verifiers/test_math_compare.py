@@ -396,6 +396,37 @@ p=5,q=2;p=7,q=2 == (5,2),(7,2)
 1234567 == 1,234,567
 12,34 != 1234
 1, 234 != 1234
+# more of the same kinds
+\text{all real numbers} == \mathbb{R}
+x > 1 \text{ and } x < 3 == 1<x<3
+k<1\text{ and }k\neq 0 == (-\infty,0)\cup(0,1)
+x > 1, x > 3 != x > 3
+P(3,-4) == (3,-4)
+f^{-1}(x) = \frac{x}{2} == \frac{x}{2}
+C(10,5) == 252
+C(x+1) == Cx+C
+{10 \choose 5} == 252
+n^2+n \over 2 == \frac{n^2+n}{2}
+\text{A and C} == A,C
+\text{odd} == odd
+第3个 == 3
+\textcolor{red}{5} == 5
+\approx 5 == 5
+\text{\$}5 == \$5
+\pounds 5 != \$5
+\frac{\pi}{6} == 30^\circ
+\frac{\pi}{3} != 30^\circ
+\sum_{i=1}^n i == \frac{n(n+1)}{2}
+S = \pi r^2 == \pi r^2
+72\text{ km/h} == 20\text{ m/s}
+1:\sqrt{3} == \sqrt{3}:3
+101_2 != 101_3
+x＝5或x＝－5 == 5,-5
+45平方米 == 45\text{ m}^2
+7:30 \text{ p.m.} == 19:30
+5e^{i\pi/3} == \frac{5}{2}+\frac{5\sqrt{3}}{2}i
+(x-1)^2+(y-2)^2=4 == x^2+y^2-2x-4y+1=0
+\log 2 != \ln 3
 """
 
 
