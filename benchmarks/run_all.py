@@ -16,7 +16,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-NAMES = ("verifier_pool", "lm_head", "engine", "scaling_fit", "loss_cost", "async_vs_sync", "vs_trl")
+NAMES = (
+    "verifier_pool",
+    "code_verifier",
+    "lm_head",
+    "loss_cost",
+    "engine",
+    "scaling_fit",
+    "head_precision",
+    "recipes",
+    "async_vs_sync",
+    "vs_trl",
+)
 
 
 def main() -> int:

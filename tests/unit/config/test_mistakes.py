@@ -69,5 +69,5 @@ def test_override_mistake(override, part):
 
 
 def test_recipe_that_does_not_exist_lists_the_bundled_ones():
-    with pytest.raises(ConfigError, match=r"'demoo' does not exist.*cispo, cpu/grpo-smollm2, dapo, demo, dr-grpo, grpo.*mean 'demo'"):
+    with pytest.raises(ConfigError, match=r"'demoo' does not exist.*cispo, cpu/grpo-smollm2, dapo, demo.*mean 'demo'"):
         load("demoo")
